@@ -51,7 +51,7 @@ function taskAt(number, at) {
     body: null,
     bodyRef: null,
     policyId: "bench",
-    policyVersion: 1,
+    policyVersion: 0,
     idempotent: true,
     deadlineAt: null,
     createdAt: at,

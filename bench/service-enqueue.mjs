@@ -30,7 +30,7 @@ async function bare(file, size) {
         body: BODY,
         bodyRef: null,
         policyId: "background",
-        policyVersion: 1,
+        policyVersion: 0,
         idempotent: true,
         deadlineAt: null,
         createdAt: now,
@@ -51,6 +51,7 @@ async function bare(file, size) {
       cancels: [],
       retryNows: [],
       claims: [],
+      hints: [],
       documents: [],
     });
   }

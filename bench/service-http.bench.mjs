@@ -65,6 +65,7 @@ const NOTHING = {
   cancels: [],
   retryNows: [],
   claims: [],
+  hints: [],
   documents: [],
 };
 

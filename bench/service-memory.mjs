@@ -33,7 +33,7 @@ async function fill(file, tasks, destinations, dueEach) {
         body: BODY,
         bodyRef: null,
         policyId: "background",
-        policyVersion: 1,
+        policyVersion: 0,
         idempotent: true,
         deadlineAt: null,
         createdAt: now,
@@ -57,6 +57,7 @@ const EMPTY = {
   cancels: [],
   retryNows: [],
   claims: [],
+  hints: [],
   documents: [],
 };
 
@@ -72,6 +73,7 @@ async function claimMicros(file, /** @type {number} */ destinations) {
       destination,
       lane: "first",
       limit: 1,
+      partitions: [0],
       aheadMs: 0,
       aheadLimit: 0,
       version: 0,

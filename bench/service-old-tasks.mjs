@@ -19,6 +19,7 @@ const EMPTY = {
   cancels: [],
   retryNows: [],
   claims: [],
+  hints: [],
   documents: [],
 };
 
@@ -34,7 +35,7 @@ const newTask = (at) => ({
   body: BODY,
   bodyRef: null,
   policyId: "background",
-  policyVersion: 1,
+  policyVersion: 0,
   idempotent: true,
   deadlineAt: null,
   createdAt: at,

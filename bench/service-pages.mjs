@@ -148,7 +148,7 @@ function emptyLog(root, file) {
  */
 function batch(parts) {
   const empty = { destinations: [], creates: [], settles: [], cancels: [], retryNows: [] };
-  return { now: T0, nodeId: "node-1", ...empty, claims: [], documents: [], ...parts };
+  return { now: T0, nodeId: "node-1", ...empty, claims: [], hints: [], documents: [], ...parts };
 }
 
 /**
@@ -170,7 +170,7 @@ function create(n, fields) {
     body: new TextEncoder().encode('{"order":1}'),
     bodyRef: null,
     policyId: "background",
-    policyVersion: 1,
+    policyVersion: 0,
     idempotent: true,
     deadlineAt: null,
     createdAt: T0 + n,

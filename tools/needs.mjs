@@ -19,6 +19,8 @@ export const systemPrograms = {
     programs: ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"],
     package: "chromium",
   },
+  pgbouncer: { programs: ["pgbouncer"], package: "pgbouncer" },
+  faketime: { programs: ["faketime"], package: "faketime" },
   strace: { programs: ["strace"], package: "strace" },
 };
 

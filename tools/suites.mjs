@@ -12,6 +12,7 @@ import { inRoot, root } from "./setup/root.mjs";
  * @property {readonly string[]} roots folders whose `*.test.ts` files belong to it
  * @property {readonly string[]} except folders below those that belong to another suite
  * @property {boolean} isolated one process per file: slower, but ends what a file leaves running
+ * @property {boolean} [onRequest] runs only if it is named, because it takes long
  */
 
 /** @type {readonly Suite[]} */
@@ -28,8 +29,9 @@ export const suites = [
     except: [],
     isolated: true,
   },
-  { name: "cross", roots: ["test"], except: ["test/browser"], isolated: true },
+  { name: "cross", roots: ["test"], except: ["test/browser", "test/fleet"], isolated: true },
   { name: "browser", roots: ["test/browser"], except: [], isolated: true },
+  { name: "fleet", roots: ["test/fleet"], except: [], isolated: true, onRequest: true },
 ];
 
 /** Set by `tools/test.mjs`: files with missing needs, one per line. */

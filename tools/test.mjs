@@ -1,6 +1,7 @@
 /**
  * `npm test`: installs what is missing, runs the tests, and ends with one line `N passed, N failed`.
- * Takes names of suites, files and options of Vitest. Without arguments it runs every suite.
+ * Takes names of suites, files and options of Vitest. Without names it runs every suite that
+ * does not wait for a request.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -47,8 +48,10 @@ try {
  */
 function select(args) {
   const names = suites.map((suite) => suite.name);
+  const named = args.filter((arg) => names.includes(arg));
+  const usual = suites.filter(({ onRequest }) => onRequest !== true).map(({ name }) => name);
   return {
-    suites: args.filter((arg) => names.includes(arg)),
+    suites: named.length === 0 ? usual : named,
     rest: args.filter((arg) => !names.includes(arg)),
   };
 }
@@ -58,8 +61,7 @@ function select(args) {
  * that matches no path is the value of an option and does not filter.
  */
 function selectedFiles() {
-  const chosen = selection.suites.length === 0 ? suites.map(({ name }) => name) : selection.suites;
-  const files = suites.filter(({ name }) => chosen.includes(name)).flatMap(filesOf);
+  const files = suites.filter(({ name }) => selection.suites.includes(name)).flatMap(filesOf);
   const words = selection.rest.filter(
     (word, i) => !word.startsWith("-") && !NAME_OPTIONS.has(selection.rest[i - 1] ?? ""),
   );

@@ -95,6 +95,8 @@ export {
   type BreakerOptions,
   type BreakerState,
   breakerState,
+  type CallCounts,
+  callCounts,
   createBreaker,
 } from "./guards/breaker.ts";
 export {
@@ -111,6 +113,15 @@ export {
   resolveDestination,
 } from "./guards/destination.ts";
 export { fairRoom } from "./guards/fair-share.ts";
+// What nodes that share the limits of a destination need.
+export {
+  FleetAdmission,
+  type FleetShare,
+  NO_SHARE,
+  type ReservedTokens,
+} from "./guards/fleet/fleet-admission.ts";
+export { type SlotDemand, wantedSlots, wantedTokens } from "./guards/fleet/fleet-demand.ts";
+export { type BudgetPlace, reservedRetries, shareBudget } from "./guards/fleet-budget.ts";
 export {
   createGuards,
   type GuardOptions,

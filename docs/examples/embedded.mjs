@@ -32,9 +32,8 @@ for (let order = 1; order <= 20; order++) {
 
 // Wait until every task has ended, then stop.
 for (;;) {
-  const counts = await redrive.count();
-  const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
-  if (open.length === 0) break;
+  const { PENDING = 0, IN_FLIGHT = 0 } = await redrive.count();
+  if (PENDING + IN_FLIGHT === 0) break;
   await new Promise((resolve) => setTimeout(resolve, 100));
 }
 await redrive.stop();

@@ -22,7 +22,7 @@ import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { newTask } from "../../faces/service/src/stores/store.testing.ts";
+import { pinnedTask } from "../../faces/service/src/stores/pinned-task.testing.ts";
 
 /** One attempt of the script: how it ends, and after how long. */
 interface Step {
@@ -129,7 +129,7 @@ const service: Face = {
   async run(document, seed, script) {
     const clock = virtualClock(START_AT);
     const store = memoryStore();
-    const task = newTask({ taskId: CALL_ID, createdAt: START_AT, scheduledAt: START_AT });
+    const task = pinnedTask({ taskId: CALL_ID, createdAt: START_AT, scheduledAt: START_AT });
     const { tenantId, policyId, destination } = task;
     const policy = { tenantId, policyId, version: 1, createdAt: START_AT };
     await store.addPolicy({ ...policy, document: JSON.stringify(document) });

@@ -11,8 +11,19 @@ import { createRedrive } from "@redrive/service";
 
 const [file, targetUrl, mode, from, count, callers, bodyBytes = "0"] = process.argv.slice(2);
 
-/** @param {string} line */
-const say = (line) => writeSync(1, `${line}\n`);
+/**
+ * Prints at once, and waits while the test has not read what was printed before.
+ * @param {string} line
+ */
+function say(line) {
+  for (let rest = Buffer.from(`${line}\n`); rest.length > 0; ) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EAGAIN") throw error;
+    }
+  }
+}
 
 /** How long this process waited for a core while others ran; 0 if that is unknown. */
 function waitedMs() {

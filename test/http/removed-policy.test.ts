@@ -60,8 +60,9 @@ test("without any version it is skipped, with the reason, and can be redriven on
   expect((await redriven(server, taskId)).job).toMatchObject({ redriven: 1, skips: [] });
   await ended;
   const { redrivenTo } = await get(server, taskId);
-  // The old target ended with its process, so the attempt fails, under the current policy.
-  expect(await get(server, redrivenTo)).toMatchObject({ policyVersion: 1, attemptNumber: 2 });
+  // The old target ended with its process, so the attempt fails, under the current policy. Its version
+  // follows those of the removed policy, which stay reserved: versions never change.
+  expect(await get(server, redrivenTo)).toMatchObject({ policyVersion: 3, attemptNumber: 2 });
 });
 
 test("it does not block the others, also in the process that removed the policy", async () => {

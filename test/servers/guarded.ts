@@ -26,6 +26,9 @@ export interface Guarded {
   /** Resolves when the log matches `pattern`. Rejects with the log if the server ends first. */
   waitFor(pattern: RegExp): Promise<void>;
 
+  /** Also ends this process at the end. */
+  watch(pid: number): void;
+
   /** Stops the server and removes its folder. Safe to call twice. */
   stop(): Promise<void>;
 }
@@ -48,6 +51,7 @@ export function startGuarded(spec: GuardSpec): Guarded {
   const log = keepLog(guard);
   return {
     waitFor: (pattern) => waitFor(log, ended, pattern),
+    watch: (pid) => void guard.stdin.write(`${pid}\n`),
     async stop() {
       guard.stdin.end();
       await ended;

@@ -21,7 +21,7 @@ export async function startRedis(): Promise<RedisServer> {
   });
 }
 
-function redisArgs(folder: string, port: number): string[] {
+export function redisArgs(folder: string, port: number): string[] {
   const settings = {
     bind: "127.0.0.1",
     port: String(port),

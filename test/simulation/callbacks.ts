@@ -3,9 +3,11 @@
  * creates them. Here they use a policy short enough to finish within the seed, and they go to one
  * of the simulated destinations.
  */
+
 import type { FollowUp } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
 import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
+import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
 
@@ -31,6 +33,6 @@ export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): 
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };
   const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
-  const CANCELLED = inSimulation(callbackOf(task, end, newId(now)));
+  const CANCELLED = inSimulation(callbackOf(task, end, newId(now, partitionByteOf(task.taskId))));
   return { tenantId, taskId, onEnd: { CANCELLED } };
 }

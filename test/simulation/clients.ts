@@ -14,6 +14,9 @@ const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "call
 /** A client gives up after this many tries without a result. */
 const MAX_TRIES = 40;
 
+/** Where an id has its partition. */
+const PARTITION_AT = 21;
+
 export class Clients {
   readonly #world: World;
   readonly #random: Random;
@@ -89,11 +92,12 @@ export class Clients {
       retry();
       return;
     }
+    const newTask = withPartition(task, engine);
     engine.create(
-      task,
+      newTask,
       task.idempotencyKey === null ? null : "fingerprint",
       (result) => {
-        const taskId = result.kind === "replayed" ? result.taskId : task.taskId;
+        const taskId = result.kind === "replayed" ? result.taskId : newTask.taskId;
         const stored = this.#world.rawStore.peek(TENANT, taskId);
         const at = this.#world.clock.now();
         this.#world.check((one) =>
@@ -136,4 +140,11 @@ export class Clients {
       ?.retryNow({ tenantId: TENANT, taskId })
       .catch(() => {});
   }
+}
+
+/** The task with the partition that the node chooses, where an id has it. */
+export function withPartition(task: NewTask, engine: Engine): NewTask {
+  const byte = engine.partitionByte(task.tenantId, task.idempotencyKey) ?? 0;
+  const partition = byte.toString(16).padStart(2, "0");
+  return { ...task, taskId: task.taskId.padEnd(PARTITION_AT, "-") + partition };
 }

@@ -52,14 +52,28 @@ export function drawDocument(random: Random, serial: number): string {
   return JSON.stringify(document);
 }
 
+/** A document of a newer version, which has a value that this version does not understand. */
+export function newerDocument(serial: number): string {
+  const concurrency = { algorithm: NEWER_VALUE };
+  return JSON.stringify({ description: `put ${serial}`, concurrency });
+}
+
+const NEWER_VALUE = "ALGORITHM_OF_A_NEWER_VERSION";
+
+/** False for a document of a newer version. */
+export function isReadable(text: string | null): boolean {
+  return text === null || !text.includes(NEWER_VALUE);
+}
+
 const resolved = new Map<string | null, Destination>();
 
-/** A stored document, completed with the service's defaults. */
+/** A stored document, completed with the service's defaults. One that is not readable has no parts. */
 export function documentOf(text: string | null): Destination {
   let document = resolved.get(text);
   if (document === undefined) {
     if (resolved.size > 1000) resolved.clear();
-    document = resolveDestination(text === null ? {} : JSON.parse(text), "service");
+    const parts = text === null || !isReadable(text) ? {} : JSON.parse(text);
+    document = resolveDestination(parts, "service");
     resolved.set(text, document);
   }
   return document;

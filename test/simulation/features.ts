@@ -16,6 +16,18 @@ export interface SeedFeatures {
   readonly redrives: boolean;
   /** A tenant with a backlog shares the nodes with a tenant that has few tasks. */
   readonly tenants: boolean;
+  /** The clocks of the nodes are wrong by up to two hours, drift, and are set while they run. */
+  readonly clocks: boolean;
+  /** Every call to the store takes some milliseconds. */
+  readonly latency: boolean;
+  /** Nodes are cut off from the store for seconds, in both directions or in one. */
+  readonly cuts: boolean;
+  /** Fifty destinations instead of four. */
+  readonly manyDestinations: boolean;
+  /** Ended tasks are removed soon. */
+  readonly retention: boolean;
+  /** Some documents are from a newer version, which the nodes cannot read. */
+  readonly versionSkew: boolean;
 }
 
 export function drawFeatures(random: Random): SeedFeatures {
@@ -25,5 +37,11 @@ export function drawFeatures(random: Random): SeedFeatures {
     callbacks: random.next() < 0.4,
     redrives: random.next() < 0.4,
     tenants: random.next() < 0.3,
+    clocks: random.next() < 0.4,
+    latency: random.next() < 0.4,
+    cuts: random.next() < 0.4,
+    manyDestinations: random.next() < 0.2,
+    retention: random.next() < 0.2,
+    versionSkew: random.next() < 0.2,
   };
 }

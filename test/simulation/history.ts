@@ -27,6 +27,8 @@ export interface Committed {
 
 export interface Sent {
   readonly at: number;
+  /** Engine time of the node. */
+  readonly nodeAt: number;
   readonly nodeId: string;
   readonly task: StartedTask;
   readonly policy: Policy;

@@ -3,7 +3,6 @@
  * from outside and changes none of it. The simulation must find every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
-import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
 import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
 import {
   type Batch,
@@ -16,25 +15,11 @@ import {
   type StartedTask,
 } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
+import { partitionOf } from "../../faces/service/src/model/partition.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
-
-export interface Mutant {
-  readonly name: string;
-  /** The name of the checker that must find it. */
-  readonly caughtBy: string;
-  /** Another checker that may find it first. */
-  readonly orBy?: string;
-  /** Changes what the store does. */
-  readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
-  /** Changes what nodes read and write. `memory` is the store below the observer. */
-  readonly wrapStore?: (observed: MemoryStore, memory: MemoryStore) => MemoryStore;
-  readonly wrapDeliver?: (deliver: Deliver) => Deliver;
-  /** Overrides the retry budget for all destinations. */
-  readonly retryBudget?: false;
-  /** After a sleep, the wall clock of a node is ahead of the store's by this much. */
-  readonly wallErrorMs?: number;
-}
+import { fleetMutants } from "./fleet-mutants.ts";
+import type { Mutant } from "./mutant.ts";
 
 const YEAR_MS = 365 * 86_400_000;
 
@@ -116,12 +101,6 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "wire bound",
     wrapMemory: (memory) =>
       withPolicies(memory, ({ delaysMs, ...policy }) => ({ ...policy, maxAttempts: 1000 })),
-  },
-  {
-    name: "a time that follows a clock ahead of the store's",
-    caughtBy: "no early or late attempt",
-    orBy: "breaker open means no traffic",
-    wallErrorMs: 3000,
   },
   {
     name: "no retry budget for all destinations",
@@ -237,6 +216,7 @@ export const mutants: readonly Mutant[] = [
       },
     }),
   },
+  ...fleetMutants,
 ];
 
 /** The tenant that the batch claims the most lanes of. */
@@ -249,13 +229,19 @@ function largestTenant({ claims }: Batch): string | undefined {
 /** The result of a claim that found no task yet. */
 function unclaimed(
   memory: MemoryStore,
-  { tenantId, destination, lane }: ClaimRequest,
+  { tenantId, destination, lane, partitions }: ClaimRequest,
 ): ClaimResult {
   const isOwn = (task: RetryTask) =>
     task.tenantId === tenantId && task.destination === destination && task.lane === lane;
   const waiting = memory.all().filter((task) => task.status === "PENDING" && isOwn(task));
-  const dueAts = waiting.map(({ nextAttemptAt }) => nextAttemptAt);
-  return { tasks: [], nextDueAt: dueAts.length > 0 ? Math.min(...dueAts) : null, row: null };
+  const nextDueAts = partitions.map((partition) => {
+    const own = waiting.filter(
+      ({ taskId }) => partitionOf(taskId, memory.partitions) === partition,
+    );
+    const dueAts = own.map(({ nextAttemptAt }) => nextAttemptAt);
+    return dueAts.length > 0 ? Math.min(...dueAts) : null;
+  });
+  return { tasks: [], nextDueAts, row: null };
 }
 
 /** Whether the batch only saves guard state. */

@@ -3,9 +3,12 @@
  * that gets no result retries at any node that is up.
  */
 import type { Random } from "@redrive/core";
-import { drawDocument } from "./documents.ts";
+import { drawDocument, isReadable, newerDocument } from "./documents.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
+
+/** Operators that retry have given up by then. */
+const RESUME_ROUNDS = 10;
 
 /** An operator gives up after this many tries without a result. */
 const MAX_TRIES = 40;
@@ -47,6 +50,18 @@ export class Operators {
     this.#schedule(atMs, () => this.#change(name, () => ({ document: draw() })));
   }
 
+  /** A newer version writes a document that the nodes cannot read, and later one that they can. */
+  putNewerDocument(atMs: number, forMs: number): void {
+    const name = this.#drawName();
+    const newer = () => ({ document: newerDocument(++this.#puts) });
+    this.#schedule(atMs, () => this.#change(name, newer));
+    this.#schedule(atMs + forMs, () => this.#putReadable(name));
+  }
+
+  #putReadable(name: string): void {
+    this.#change(name, () => ({ document: drawDocument(this.#random, ++this.#puts) }));
+  }
+
   #change(name: string, change: Change, tries = 0): void {
     const retry = () => {
       if (tries < MAX_TRIES) this.#schedule(300, () => this.#change(name, change, tries + 1));
@@ -61,12 +76,15 @@ export class Operators {
     }, retry);
   }
 
-  /** Resumes destinations that are still paused because a node died before it resumed them. */
-  resumeAll(): void {
-    for (const { name, pausedAt } of this.#world.destinationRows()) {
-      if (pausedAt === null) continue;
-      this.#change(name, () => ({ pausedAt: null }));
-      this.#schedule(3000, () => this.resumeAll());
+  /**
+   * Resumes destinations that are still held because a node died before it resumed them, or because an
+   * operator that retries was late.
+   */
+  resumeAll(rounds = RESUME_ROUNDS): void {
+    for (const { name, pausedAt, document } of this.#world.destinationRows()) {
+      if (pausedAt !== null) this.#change(name, () => ({ pausedAt: null }));
+      else if (!isReadable(document)) this.#putReadable(name);
     }
+    if (rounds > 1) this.#schedule(3000, () => this.resumeAll(rounds - 1));
   }
 }

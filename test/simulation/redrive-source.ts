@@ -5,8 +5,9 @@
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
+import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
-import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
+import { markedId } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 
@@ -21,7 +22,7 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
       const source = await store.query.get(tenantId, taskId);
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
       const now = engine.now();
-      const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
+      const marked = markedId(newId(now, partitionByteOf(taskId)), redriveId, taskId);
       const redriven = redrivenTask(source, undefined, marked, now);
       await new Promise<CreateResult>((resolve, reject) => {
         engine.create(redriven, null, resolve, reject);

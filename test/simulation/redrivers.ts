@@ -2,8 +2,10 @@
  * Redrivers: turn dead letters into new tasks. Clients redrive single tasks and race each other.
  * Redrive jobs of the service redrive sets, and survive the node that runs them.
  */
+
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
+import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
@@ -42,8 +44,10 @@ export class Redrivers {
     const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) return;
     const now = this.#world.clock.now();
-    const redriven = redrivenTask(source, undefined, this.#world.newId(now), now);
+    const id = this.#world.newId(now, partitionByteOf(source.taskId));
+    const redriven = redrivenTask(source, undefined, id, now);
     const onResult = (result: CreateResult) => {
+      if (result.kind === "unknown-policy") return;
       const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
       const stored = this.#world.rawStore.peek(TENANT, taskId);
       const at = this.#world.clock.now();

@@ -16,7 +16,7 @@ interface SimEvent {
 /** Enough for a commit's result to reach the engine. Longer chains continue after later events. */
 const MICROTASKS_PER_EVENT = 6;
 /** Runs in addition before time advances, because a boot reads the store many times in sequence. */
-const MICROTASKS_PER_INSTANT = 30;
+const MICROTASKS_PER_INSTANT = 60;
 
 export class SimClock {
   readonly startAt: number;
@@ -63,27 +63,49 @@ export class SimClock {
   }
 }
 
+/** What is wrong with the clocks of a machine. */
+export interface ClockErrors {
+  /** How far its wall clock is ahead of the store's; negative: behind. */
+  readonly skewMs: number;
+  /** How much faster its clocks run, as a share. */
+  readonly drift: number;
+}
+
+export const EXACT: ClockErrors = { skewMs: 0, drift: 0 };
+
+/** A shorter rest of a wait is a rounding error. */
+const MIN_WAIT_MS = 1e-6;
+
 /** One node's view of the clock. */
 export class NodeClock implements Clock {
   readonly #clock: SimClock;
-  readonly #wallErrorMs: number;
+  readonly #errors: ClockErrors;
+  #stepMs = 0;
   #isDead = false;
   #frozenUntil = 0;
   #isAsleep = false;
   #sleptMs = 0;
 
-  /** `wallErrorMs`: how far the wall clock is ahead of the store's after a sleep, for mutants. */
-  constructor(clock: SimClock, wallErrorMs = 0) {
+  constructor(clock: SimClock, errors: ClockErrors = EXACT) {
     this.#clock = clock;
-    this.#wallErrorMs = wallErrorMs;
+    this.#errors = errors;
   }
 
+  /** The wall clock. */
   now(): number {
-    return this.#clock.now() + (this.#sleptMs > 0 ? this.#wallErrorMs : 0);
+    const { skewMs, drift } = this.#errors;
+    const elapsedMs = this.#clock.now() - this.#clock.startAt;
+    return this.#clock.now() + skewMs + Math.floor(elapsedMs * drift) + this.#stepMs;
   }
 
   monotonicMs(): number {
-    return this.#clock.now() - this.#clock.startAt - this.#sleptMs + this.#sleepLeftMs();
+    const elapsedMs = this.#clock.now() - this.#clock.startAt;
+    return (elapsedMs - this.#sleptMs + this.#sleepLeftMs()) * (1 + this.#errors.drift);
+  }
+
+  /** Somebody sets the wall clock. */
+  step(ms: number): void {
+    this.#stepMs += ms;
   }
 
   /** Total duration of the sleeps that have ended. */
@@ -96,17 +118,18 @@ export class NodeClock implements Clock {
   }
 
   alarm(ms: number, fn: () => void): Cancel {
+    const rate = 1 + this.#errors.drift;
     const dueMs = this.monotonicMs() + Math.ceil(ms);
     let cancel = () => {};
     // Alarms of a paused node run after the pause. Those of a machine that slept run later.
     const run = (): void => {
       if (this.#isDead) return;
       const frozenMs = this.#frozenUntil - this.#clock.now();
-      const leftMs = frozenMs > 0 ? frozenMs : dueMs - this.monotonicMs();
-      if (leftMs > 0) cancel = this.#clock.set(leftMs, run);
+      const leftMs = frozenMs > 0 ? frozenMs : (dueMs - this.monotonicMs()) / rate;
+      if (leftMs > MIN_WAIT_MS) cancel = this.#clock.set(leftMs, run);
       else fn();
     };
-    cancel = this.#clock.set(ms, run);
+    cancel = this.#clock.set(ms / rate, run);
     return () => cancel();
   }
 

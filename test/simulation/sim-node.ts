@@ -6,16 +6,24 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
-import { wrapped } from "../../faces/service/src/model/wrapped.ts";
+import { wrapped } from "../../faces/service/src/model/store-wrappers/wrapped.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
+import type { Cut } from "../../faces/service/src/stores/memory/faulty-store.testing.ts";
 import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
-import { NodeClock } from "./sim-clock.ts";
+import { type ClockErrors, EXACT, NodeClock } from "./sim-clock.ts";
 import type { World } from "./world.ts";
 
 /** A failed boot is retried after this delay. */
 const REBOOT_MS = 500;
+
+/** Of a machine whose clock is wrong. */
+const MAX_SKEW_MS = 7_200_000;
+const MAX_DRIFT = 0.0004;
+
+/** Some tasks are removed before the seed ends. */
+const RETENTION = { retentionMs: 20_000, deadLetterRetentionMs: 120_000 } as const;
 
 export class SimNode {
   readonly #world: World;
@@ -24,6 +32,8 @@ export class SimNode {
   #boots = 0;
   #freezes = 0;
   #clock: NodeClock;
+  #cut: Cut = "requests";
+  #cutUntil = 0;
   #engine: Engine | undefined;
   #jobs: RedriveJobs | undefined;
 
@@ -48,13 +58,10 @@ export class SimNode {
     const world = this.#world;
     // A lock protects an exclusive store: a process that boots on it is the only one.
     if (world.store.exclusive) this.kill();
-    const clock = new NodeClock(world.clock, world.mutant?.wallErrorMs);
+    const clock = new NodeClock(world.clock, this.#clockErrors());
     const nodeId = `${this.#name}-${++this.#boots}`;
     const random = this.#random.fork(nodeId);
     this.#clock = clock;
-    const reboot = () => {
-      if (!clock.isDead()) clock.alarm(REBOOT_MS, () => this.boot());
-    };
     const die = () => {
       clock.kill();
       if (this.#clock !== clock) return;
@@ -62,13 +69,16 @@ export class SimNode {
       this.#jobs = undefined;
       world.clock.set(REBOOT_MS, () => this.#clock === clock && this.boot());
     };
-    const store = silentWhenDead(world.storeOf(clock, random.fork("faults"), die), clock);
+    const cutOf = () => (world.clock.now() < this.#cutUntil ? this.#cut : undefined);
+    const faulty = world.storeOf(clock, random.fork("faults"), die, cutOf);
+    const store = silentWhenDead(faulty, clock);
     let opened: Engine | undefined;
     const rowOf = ({ tenantId, destination }: StartedTask) =>
       opened?.destination(tenantId, destination).row;
-    const deliver = world.deliverFrom(nodeId, clock, rowOf);
+    const nowOf = () => opened?.now() ?? 0;
+    const deliver = world.deliverFrom(nodeId, clock, rowOf, nowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
-    const followUp = createFollowUp((now) => world.newId(now));
+    const followUp = createFollowUp(world.newId);
     Engine.open({
       clock,
       random,
@@ -77,6 +87,7 @@ export class SimNode {
       nodeId,
       retryBudget,
       followUp,
+      ...(world.features.retention && RETENTION),
       onFatal: die,
     })
       .then(async (engine) => {
@@ -87,7 +98,7 @@ export class SimNode {
         this.#engine = engine;
         this.#jobs = jobs;
       })
-      .catch(reboot);
+      .catch(die);
   }
 
   async #openJobs(
@@ -97,7 +108,7 @@ export class SimNode {
   ): Promise<RedriveJobs | undefined> {
     if (!this.#world.features.redrives) return undefined;
     const { exclusive, documents } = store;
-    const source = redriveSource(engine, store, (now) => this.#world.newId(now));
+    const source = redriveSource(engine, store, this.#world.newId);
     const jobs = new RedriveJobs({
       clock,
       documents,
@@ -152,6 +163,28 @@ export class SimNode {
   suspend(ms: number): void {
     this.#freezes++;
     this.#clock.suspend(ms);
+  }
+
+  /** Cuts the node off from the store. */
+  cutOff(ms: number, cut: Cut): void {
+    this.#cut = cut;
+    this.#cutUntil = this.#world.clock.now() + ms;
+  }
+
+  /** Somebody sets the wall clock of the machine. */
+  stepClock(ms: number): void {
+    this.#clock.step(ms);
+  }
+
+  /** A machine keeps its errors when a process on it boots again. */
+  #clockErrors(): ClockErrors {
+    const { features } = this.#world;
+    // A single node has the wall clock only: nothing says how wrong it is.
+    if (!features.clocks || features.isSingle) return EXACT;
+    const random = this.#random.fork("clock");
+    const skewMs = Math.floor((random.next() - 0.5) * 2 * MAX_SKEW_MS);
+    const drift = (random.next() - 0.5) * 2 * MAX_DRIFT;
+    return { skewMs, drift };
   }
 }
 

@@ -19,6 +19,10 @@ const SAFETY_MS = 45_000;
 /** Longer than the maximum total budget plus a lease. */
 const LIVENESS_MS = 240_000;
 const FAULT_RATE = 0.1;
+/** By then the leases of dead nodes have ended, and the clocks of nodes that slept have followed. */
+const PROMPT_AFTER_MS = 30_000;
+/** By then the last of the prompt tasks has been created. */
+const PROMPT_END_MS = PROMPT_AFTER_MS + 5000;
 
 /** Throws the first violation, with the seed and the replay command in the message. */
 export async function simulateSeed(seed: number, options: WorldOptions): Promise<void> {
@@ -56,11 +60,14 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   const pauses = planPauses(world, nodes, draw);
   const stops = planStops(world, nodes, draw);
   const sleeps = planSleeps(world, random.fork("sleeps"), nodes);
+  planCuts(world, random.fork("cuts"), nodes);
+  planClockSteps(world, random.fork("clock steps"), nodes);
 
   await world.clock.runUntil(START_AT + SAFETY_MS, () => world.violation !== undefined);
   heal(world, nodes);
   operators.resumeAll();
-  let nextCheckAt = 0;
+  new Tenants(world, random.fork("prompt"), nodes).planPrompt(PROMPT_AFTER_MS);
+  let nextCheckAt = START_AT + SAFETY_MS + PROMPT_END_MS;
   const isDone = () => {
     if (world.violation !== undefined) return true;
     if (world.clock.now() < nextCheckAt) return false;
@@ -88,6 +95,9 @@ function planOperators(world: World, random: Random, nodes: readonly SimNode[]):
   const operators = new Operators(world, random.fork("draws"), nodes);
   const draw = (below: number) => Math.floor(random.next() * below);
   if (random.next() < 0.5) operators.pause(draw(20_000), 1000 + draw(8000));
+  for (let skews = world.features.versionSkew ? 2 : 0; skews > 0; skews--) {
+    operators.putNewerDocument(draw(SAFETY_MS - 10_000), 1000 + draw(6000));
+  }
   if (!world.features.documents) return operators;
   for (let puts = 3 + draw(6); puts > 0; puts--) operators.putDocument(draw(SAFETY_MS));
   for (let pauses = draw(3); pauses > 0; pauses--) {
@@ -157,6 +167,29 @@ function planSleeps(world: World, random: Random, nodes: readonly SimNode[]): nu
     world.clock.set(draw(SAFETY_MS - 20_000), () => node.suspend(forMs));
   }
   return sleeps;
+}
+
+/** A node is cut off for up to 15 seconds, which is longer than its lease. */
+function planCuts(world: World, random: Random, nodes: readonly SimNode[]): void {
+  if (!world.features.cuts || world.features.isSingle) return;
+  const draw = (below: number) => Math.floor(random.next() * below);
+  for (let cuts = 2 + draw(3); cuts > 0; cuts--) {
+    const node = nodes[draw(nodes.length)] as SimNode;
+    const forMs = 500 + draw(14_500);
+    const kind = draw(2) === 0 ? "requests" : "responses";
+    world.clock.set(draw(SAFETY_MS - 16_000), () => node.cutOff(forMs, kind));
+  }
+}
+
+/** The wall clock of a machine is set, by up to an hour in either direction. */
+function planClockSteps(world: World, random: Random, nodes: readonly SimNode[]): void {
+  if (!world.features.clocks || world.features.isSingle) return;
+  const draw = (below: number) => Math.floor(random.next() * below);
+  for (let steps = draw(4); steps > 0; steps--) {
+    const node = nodes[draw(nodes.length)] as SimNode;
+    const byMs = draw(7_200_000) - 3_600_000;
+    world.clock.set(draw(SAFETY_MS), () => node.stepClock(byMs));
+  }
 }
 
 /** Some stops give running attempts no time to end. */

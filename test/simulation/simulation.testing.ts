@@ -23,7 +23,7 @@ const REQUIRED_EVENTS = [
   ["IN_FLIGHT", "settle abandoned: EXHAUSTED"],
   ["IN_FLIGHT", "settle released: PENDING"],
   ["IN_FLIGHT", "settle released: EXHAUSTED"],
-  ["IN_FLIGHT", "settle success: fenced"],
+  ["IN_FLIGHT", "settle error: fenced"],
   ["PENDING", "settle status: fenced"],
   ["SUCCEEDED", "settle success: fenced"],
   ["SUCCEEDED", "cancel: ended"],
@@ -53,7 +53,7 @@ export async function runShare(share: number, shares: number): Promise<void> {
   const { seeds, tasks, crashes } = coverage.totals;
   expect(tasks).toBeGreaterThanOrEqual(200 * seeds);
   expect(crashes).toBeGreaterThanOrEqual(5 * seeds);
-  for (const fault of ["lost", "torn", "unknown", "late", "full", "refused"]) {
+  for (const fault of ["lost", "torn", "unknown", "delayed", "late", "cut", "full", "refused"]) {
     expect(coverage.faults[fault]).toBeGreaterThan(seeds);
   }
   if (seeds < MIN_SEEDS_FOR_COVERAGE) return;

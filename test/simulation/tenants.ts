@@ -5,13 +5,16 @@
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
+import { withPartition } from "./clients.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
-import { BUSY_TENANT, QUIET_TENANT, type World } from "./world.ts";
+import { BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT, type World } from "./world.ts";
 
 /** More destinations than one commit claims from. */
 const BUSY_DESTINATIONS = 90;
 const BUSY_TASKS = 180;
 const QUIET_TASKS = 12;
+/** After the faults have stopped. */
+const PROMPT_TASKS = 10;
 
 /** Tasks are created this long before they are due. */
 const AHEAD_MS = 3000;
@@ -42,28 +45,47 @@ export class Tenants {
     }
   }
 
+  /** Plans tasks at destinations of their own, each due some time after `afterMs`. */
+  planPrompt(afterMs: number): void {
+    for (let n = 0; n < PROMPT_TASKS; n++) {
+      const dueMs = afterMs + this.#draw(5000);
+      this.#create(PROMPT_TENANT, `prompt-${n}`, dueMs);
+    }
+  }
+
   #create(tenantId: string, destination: string, dueMs: number): void {
     const { clock } = this.#world;
     const scheduledAt = clock.now() + dueMs;
-    const taskId = `${tenantId}-${String(++this.#lastId).padStart(6, "0")}`;
+    const id = `${tenantId}-${String(++this.#lastId).padStart(6, "0")}`;
     clock.set(dueMs - AHEAD_MS + this.#draw(AHEAD_MS - 500), () => {
-      const task = newTask({ tenantId, destination, taskId, createdAt: clock.now(), scheduledAt });
+      const engine = pickEngine(this.#nodes, this.#random);
+      if (engine === undefined) return;
+      const times = { createdAt: clock.now(), scheduledAt };
+      // A key decides the partition of a task, so another node may have to send it.
+      const idempotencyKey = tenantId === PROMPT_TENANT ? id : null;
+      const fields = { tenantId, destination, taskId: id, idempotencyKey, ...times };
+      const task = withPartition(newTask(fields), engine);
+      const { taskId } = task;
       const done = (result: CreateResult) => {
         const stored = this.#world.rawStore.peek(tenantId, taskId);
         this.#world.check((one) => one.createAcknowledged?.(clock.now(), stored, null, result));
       };
-      pickEngine(this.#nodes, this.#random)?.create(task, null, done, () => {});
+      const fingerprint = idempotencyKey === null ? null : "fingerprint";
+      engine.create(task, fingerprint, done, () => {});
     });
   }
 }
 
 function newTask(
-  fields: Pick<NewTask, "tenantId" | "destination" | "taskId" | "createdAt" | "scheduledAt">,
+  fields: Pick<
+    NewTask,
+    "tenantId" | "destination" | "taskId" | "idempotencyKey" | "createdAt" | "scheduledAt"
+  >,
 ): NewTask {
   return {
     ...fields,
-    idempotencyKey: null,
-    targetUrl: "https://example.com/",
+    // An origin of its own: lanes that share a full origin wait for each other, not for their turn.
+    targetUrl: `https://${fields.tenantId}.example.com/`,
     method: "POST",
     headers: {},
     body: null,

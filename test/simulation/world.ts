@@ -17,6 +17,7 @@ import type { Store } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
+  type Cut,
   createFaults,
   type Faults,
   faultyStore,
@@ -25,19 +26,19 @@ import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { allCheckers, BUSY_TENANT, QUIET_TENANT } from "./checkers/all-checkers.ts";
+import { allCheckers, BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
 import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-disk-store.ts";
 import type { SeedFeatures } from "./features.ts";
 import type { Checker, Committed, Sent } from "./history.ts";
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./mutant.ts";
 import { type Refusals, refusingStore } from "./refusing-store.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
 import { Targets } from "./targets.ts";
 
 export const START_AT = 1_800_000_000_000;
 export const TENANT = "tenant";
-export { BUSY_TENANT, QUIET_TENANT };
+export { BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT };
 
 /** Short policies, so that remaining tasks end soon after the faults stop. */
 export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
@@ -62,10 +63,14 @@ const RESOLVED_POLICIES = new Map<string, Policy>(
 
 /** Each destination stays in one state of health for this long. */
 const PHASE_MS = 7000;
-const DESTINATIONS = 4;
+const FEW_DESTINATIONS = 4;
+const MANY_DESTINATIONS = 50;
+const PARTITIONS = 8;
 
-/** Maximum delay of a late store result. Longer than a lease. */
+/** Maximum delay of a late store result. */
 const MAX_STORE_DELAY_MS = 4000;
+/** Every call takes up to this long, if the seed has latency. */
+const MAX_LATENCY_MS = 25;
 
 export interface WorldOptions {
   readonly coverage: Coverage;
@@ -86,6 +91,7 @@ export class World {
   readonly mutant: Mutant | undefined;
   readonly newId: NewId;
   readonly #memory: MemoryStore;
+  readonly #destinations: number;
   readonly #coverage: Coverage;
   /** Redrive jobs that have not ended. */
   readonly #openJobs = new Set<string>();
@@ -94,15 +100,20 @@ export class World {
 
   constructor(random: Random, faultRate: number, features: SeedFeatures, options: WorldOptions) {
     const { coverage, mutant } = options;
-    this.targets = new Targets(random.fork("targets"), DESTINATIONS, START_AT, PHASE_MS);
+    this.#destinations = features.manyDestinations ? MANY_DESTINATIONS : FEW_DESTINATIONS;
+    this.targets = new Targets(random.fork("targets"), this.#destinations, START_AT, PHASE_MS);
     this.checkers = allCheckers(features, (policyId) => policyNamed(policyId).maxAttempts);
-    this.faults = createFaults(faultRate, MAX_STORE_DELAY_MS);
+    const latencyMs = features.latency ? MAX_LATENCY_MS : 0;
+    this.faults = createFaults(faultRate, MAX_STORE_DELAY_MS, latencyMs);
     this.diskFaults = createDiskFaults(faultRate);
     this.features = features;
     this.mutant = mutant;
     this.newId = uuidV7(fillWith(random.fork("ids")));
     this.#coverage = coverage;
-    this.#memory = memoryStore({ exclusive: features.isSingle });
+    // Few partitions, so that nodes that join and leave exchange most of them.
+    const { isSingle } = features;
+    const partitions = isSingle ? 1 : PARTITIONS;
+    this.#memory = memoryStore({ exclusive: isSingle, partitions, clock: this.clock });
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
@@ -117,10 +128,10 @@ export class World {
   }
 
   /** The store as one boot of a node sees it; `die` ends that boot. */
-  storeOf(clock: NodeClock, random: Random, die: () => void): Store {
+  storeOf(clock: NodeClock, random: Random, die: () => void, cutOf: () => Cut | undefined): Store {
     const store = this.features.isSingle
       ? faultyDiskStore(this.store, random, this.diskFaults, die)
-      : faultyStore(this.store, clock, random, this.faults);
+      : faultyStore(this.store, clock, random, this.faults, cutOf);
     return refusingStore(store, this.refusals);
   }
 
@@ -167,7 +178,7 @@ export class World {
   }
 
   async prepare(): Promise<void> {
-    for (const tenantId of [TENANT, BUSY_TENANT, QUIET_TENANT]) {
+    for (const tenantId of [TENANT, BUSY_TENANT, QUIET_TENANT, PROMPT_TENANT]) {
       for (const [policyId, document] of Object.entries(POLICIES)) {
         const policy = { tenantId, policyId, version: 1, createdAt: START_AT };
         await this.#memory.addPolicy({ ...policy, document: JSON.stringify(document) });
@@ -176,12 +187,12 @@ export class World {
   }
 
   destinationName(draw: number): string {
-    return `d${Math.floor(draw * DESTINATIONS)}`;
+    return `d${Math.floor(draw * this.#destinations)}`;
   }
 
   /** The rows of the destinations that have one. */
   destinationRows(): readonly DestinationRow[] {
-    const names = Array.from({ length: DESTINATIONS }, (_, index) => `d${index}`);
+    const names = Array.from({ length: this.#destinations }, (_, index) => `d${index}`);
     return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
   }
 
@@ -229,7 +240,7 @@ export class World {
   }
 
   /** The network between a node and the targets. */
-  deliverFrom(nodeId: string, nodeClock: NodeClock, rowOf: RowOf): Deliver {
+  deliverFrom(nodeId: string, nodeClock: NodeClock, rowOf: RowOf, nowOf: () => number): Deliver {
     const deliver: Deliver = (task, limits, done) => {
       if (nodeClock.isDead()) return;
       const at = this.clock.now();
@@ -237,7 +248,16 @@ export class World {
       const timeoutMs = limits.attemptTimeoutMs;
       const document = rowOf(task)?.document ?? null;
       const sleptMs = nodeClock.sleptMs();
-      const event: Sent = { at, nodeId, task, policy, timeoutMs, sleptMs, document };
+      const event: Sent = {
+        at,
+        nodeAt: nowOf(),
+        nodeId,
+        task,
+        policy,
+        timeoutMs,
+        sleptMs,
+        document,
+      };
       this.check((checker) => checker.sent?.(event));
       const response = this.targets.respond(task.destination, at);
       const isLate = response.afterMs > limits.attemptTimeoutMs;

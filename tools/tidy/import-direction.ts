@@ -53,9 +53,13 @@ const STORE_CONTRACT = [
   "model/batch.ts",
   "model/destination-row.ts",
   "model/document-table.ts",
+  "model/lane-due.ts",
+  "model/node-report.ts",
+  "model/partition.ts",
   "model/store-errors.ts",
   "model/task-query.ts",
   "model/task.ts",
+  "model/store-wrappers/timed-store.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);
 
@@ -66,9 +70,13 @@ const STORE_OPENERS = ["index.ts", "open-store.ts", "create-redrive.ts"].map(
 
 /** The helpers that start a server, and the need that a test file must declare to use each. */
 const SERVER_NEEDS: Readonly<Record<string, string>> = {
+  "faces/service/src/stores/postgres/postgres-server.testing.ts": "postgres",
   "test/servers/chromium.ts": "chromium",
+  "test/servers/pgbouncer.ts": "pgbouncer",
   "test/servers/postgres.ts": "postgres",
   "test/servers/redis.ts": "redis",
+  "test/servers/fake-time.ts": "faketime",
+  "faces/service/src/stores/redis/redis-server.testing.ts": "redis",
 };
 
 export function importDirection(sources: readonly Source[]): Finding[] {
@@ -93,14 +101,19 @@ function refuseFile(path: string, target: string): string | undefined {
   if (isForTests(target) && !isForTests(path) && isProduct(path)) {
     return `only tests import ${target}`;
   }
-  if (folderOf(target) === "test" && folderOf(path) !== "test") {
+  if (folderOf(target) === "test" && folderOf(path) !== "test" && !startsServer(path, target)) {
     return `nothing imports test/, but this imports ${target}`;
   }
-  if (!isProduct(path)) return undefined;
+  if (!isProduct(path) || startsServer(path, target)) return undefined;
   if (folderOf(target) !== folderOf(path)) {
     return `imports ${target} by path; import another package by its name`;
   }
   return refuseStore(path, target);
+}
+
+/** The tests of a store that is a server start one. */
+function startsServer(path: string, target: string): boolean {
+  return isForTests(path) && storeOf(path) !== undefined && target.startsWith("test/servers/");
 }
 
 /** A store imports only its contract, core and its own files. Only the openers import stores. */

@@ -26,6 +26,7 @@ export type ErrorCode =
   | "STORE_IN_USE"
   | "STORE_DAMAGED"
   | "STORE_REFUSED"
+  | "TRANSACTION_FAILED"
   | "CLOCK_BEHIND"
   | "SERVICE_STOPPED"
   | "TARGET_DENIED"

@@ -221,12 +221,50 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   return hasNoFailures;
 }
 
-function isTripped({ options, window }: Breaker): boolean {
+function isTripped({ options, window }: Pick<Breaker, "options" | "window">): boolean {
   const calls = totalOf(window, CALLS);
   if (calls < options.minCalls) return false;
   // Divided, not multiplied: 7 of 100 is then exactly the 0.07 of a document.
   const failing = totalOf(window, FAILURES) / calls >= options.failureRate;
   return failing || totalOf(window, SLOW) / calls >= options.slowRate;
+}
+
+/** The calls in the window of a breaker. */
+export interface CallCounts {
+  readonly calls: number;
+  readonly failures: number;
+  readonly slowCalls: number;
+}
+
+export function callCounts({ window }: Breaker, now: number): CallCounts {
+  advanceWindow(window, now);
+  return {
+    calls: totalOf(window, CALLS),
+    failures: totalOf(window, FAILURES),
+    slowCalls: totalOf(window, SLOW),
+  };
+}
+
+/** Opens a closed breaker if its own calls, together with those of other nodes, reach its limits. */
+export function tripTogether(
+  breaker: Breaker,
+  now: number,
+  others: CallCounts,
+  draw: () => number,
+): void {
+  if (breakerState(breaker, now) !== "CLOSED") return;
+  const { options, window } = breaker;
+  advanceWindow(window, breaker.at);
+  if (isTripped({ options, window: withOthers(window, others) })) open(breaker, draw);
+}
+
+/** The window with the calls of other nodes in its totals. The calls of each bucket stay. */
+function withOthers(window: CountWindow, { calls, failures, slowCalls }: CallCounts): CountWindow {
+  const totals = window.totals.slice();
+  totals[CALLS] = calls + totalOf(window, CALLS);
+  totals[FAILURES] = failures + totalOf(window, FAILURES);
+  totals[SLOW] = slowCalls + totalOf(window, SLOW);
+  return { ...window, totals };
 }
 
 function open(breaker: Breaker, draw: () => number): void {

@@ -39,6 +39,8 @@ export const RATIO_BUDGET_DEFAULTS: RatioBudgetOptions = {
 export interface RatioBudget {
   readonly kind: "RATIO";
   readonly options: RatioBudgetOptions;
+  /** A node of a fleet has only this part of the minimum, in retries per window. */
+  floor?: number;
   readonly window: CountWindow;
   /** When the last trial retry was granted: see `retry-budget.ts`. */
   trialAt: number;
@@ -57,6 +59,11 @@ export function createRatioBudget(options: RatioBudgetOptions, now: number): Rat
   return { kind: "RATIO", options, window, trialAt: Number.NEGATIVE_INFINITY };
 }
 
+/** The minimum, in retries per window. */
+export function floorOf({ minPerSecond, windowMs }: RatioBudgetOptions): number {
+  return (minPerSecond * windowMs) / 1000;
+}
+
 /** Counts a first attempt. The ticket names its bucket. */
 export function countRatioFirstAttempt({ window }: RatioBudget, now: number): number {
   advanceWindow(window, now);
@@ -70,8 +77,8 @@ export function uncountRatioFirstAttempt({ window }: RatioBudget, ticket: number
 }
 
 /** True if the minimum alone never allows a retry, however long nothing happens. */
-export function hasNoFloor({ minPerSecond, windowMs }: RatioBudgetOptions): boolean {
-  return minPerSecond * windowMs < 1000;
+export function hasNoFloor(options: RatioBudgetOptions): boolean {
+  return floorOf(options) < 1;
 }
 
 export function ratioAllows(budget: RatioBudget, now: number): boolean {
@@ -89,9 +96,9 @@ export function ratioUsed({ window }: RatioBudget, now: number): number {
  * Retries are counted over all buckets (at least `windowMs`), and first attempts over all but the oldest
  * (at most `windowMs`). So the division into buckets never exceeds the limit.
  */
-export function allowedRetries({ options, window }: RatioBudget): number {
+export function allowedRetries({ options, window, floor = floorOf(options) }: RatioBudget): number {
   const firsts = totalOf(window, FIRSTS) - countOfAge(window, FIRSTS, BUCKETS_PER_WINDOW);
-  return options.ratio * firsts + (options.minPerSecond * options.windowMs) / 1000;
+  return options.ratio * firsts + floor;
 }
 
 /** Counts a retry that `ratioAllows` has allowed. The ticket names its bucket. */

@@ -67,7 +67,8 @@ export const GRPC_BUDGET_DEFAULTS: GrpcBudgetOptions = {
 
 export interface TokenBudget {
   readonly kind: "TOKENS";
-  readonly options: TokenBudgetOptions;
+  /** A node of a fleet has a smaller bucket than its document says. */
+  options: TokenBudgetOptions;
   /** Invariant: `0 <= tokens <= maxTokens`. */
   tokens: number;
   /** When the last trial retry was granted. */
@@ -76,7 +77,8 @@ export interface TokenBudget {
 
 export interface GrpcBudget {
   readonly kind: "GRPC";
-  readonly options: GrpcBudgetOptions;
+  /** A node of a fleet has a smaller bucket than its document says. */
+  options: GrpcBudgetOptions;
   /** Thousandths, so ten times 0.1 is exactly 1. Invariant: 0 to 1000 x `maxTokens`. */
   milliTokens: number;
   /** When the last trial retry was granted. */

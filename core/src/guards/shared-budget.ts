@@ -10,6 +10,7 @@
  * them for all. Each member has its own bucket.
  */
 import { fairRoom } from "./fair-share.ts";
+import { type BudgetPlace, shareBudget } from "./fleet-budget.ts";
 import {
   allowedRetries,
   type RatioBudget,
@@ -24,6 +25,7 @@ import {
   countFirstAttempt,
   createRetryBudget,
   type RetryBudget,
+  type RetryBudgetOptions,
   recordBudgetFailure,
   recordBudgetSuccess,
   restoreRetryBudget,
@@ -86,6 +88,13 @@ export class SharedBudget {
   constructor(whole: RetryBudget) {
     this.whole = whole;
     this.restored = saveRetryBudget(whole);
+  }
+
+  /** Limits the budget to a part of its options, because other nodes use the rest. */
+  setPlace(options: RetryBudgetOptions, place: BudgetPlace): void {
+    for (const budget of new Set([this.whole, ...this.members.values()])) {
+      shareBudget(budget, options, place);
+    }
   }
 
   /** True if a retry of the member would be allowed. Takes nothing. */

@@ -278,6 +278,8 @@ describe("an embedded Redrive", () => {
       code: "TARGET_DENIED",
     });
     await expect(refuse({ body: "x", json: 1 })).rejects.toThrow(/only one of/);
-    await expect(createRedrive({ store: "mysql://x" })).rejects.toThrow(/sqlite:PATH or memory:/);
+    await expect(createRedrive({ store: "mysql://x" })).rejects.toThrow(
+      /sqlite:PATH, .* or memory:/,
+    );
   });
 });

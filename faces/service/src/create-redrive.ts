@@ -13,15 +13,13 @@ import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.
 import { Engine } from "./engine/engine.ts";
 import type { Deliver } from "./engine/run/deliver-function.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
-import { codedStore } from "./model/coded-store.ts";
 import { uuidV7 } from "./model/ids.ts";
-import { meteredStore } from "./model/metered-store.ts";
-import type { Store } from "./model/store.ts";
+import { codedStore } from "./model/store-wrappers/coded-store.ts";
+import { meteredStore } from "./model/store-wrappers/metered-store.ts";
+import { openStore } from "./open-store.ts";
 import { callbacksOf } from "./operations/callback.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
-import { memoryStore } from "./stores/memory/memory-store.ts";
-import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 
 /** The cache takes a few MiB at most. */
 const CACHED_TARGETS = 1000;
@@ -32,7 +30,7 @@ const CACHED_TARGETS = 1000;
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
-  const { store, onCommit } = meteredStore(clock, openStore(options.store));
+  const { store, onCommit } = meteredStore(clock, await openStore(options.store));
   const deliverer = createDeliverer({
     clock,
     targets,
@@ -100,13 +98,6 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
 
 function rethrow(error: unknown): never {
   throw error;
-}
-
-/** `checkOptions` has checked the text. */
-function openStore(store: string | Store): Store {
-  if (typeof store !== "string") return store;
-  if (store === "memory:") return memoryStore();
-  return sqliteStore(store.slice("sqlite:".length), { lowLatency: true });
 }
 
 function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {

@@ -4,11 +4,12 @@
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
+export type { EnqueueOptions } from "./intake/enqueue-options.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
-export type { Store } from "./model/store.ts";
+export type { CallerTransaction, Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export { whyUnreadable } from "./model/stored-documents.ts";
 export {
@@ -32,6 +33,11 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
+export { inspectPostgres, type PostgresReport } from "./stores/postgres/inspect-postgres.ts";
+export { type PostgresOptions, postgresStore } from "./stores/postgres/postgres-store.ts";
+export { inspectRedis, type RedisReport } from "./stores/redis/connection/inspect.ts";
+export { isRedisUrl } from "./stores/redis/connection/redis-url.ts";
+export { redisStore } from "./stores/redis/redis-store.ts";
 export {
   type ClockRepair,
   readSqliteClock,

@@ -33,9 +33,16 @@ describe("the options of createRedrive", () => {
     [{ attemptsAtOnce: 0 }, "attemptsAtOnce must be a whole number from 1 to 1000000, got 0"],
     [{ attemptsPerOrigin: 1.5 }, "attemptsPerOrigin must be a whole number from 1 to 1000000"],
     [{ onFatal: "exit" }, 'onFatal must be a function, got "exit"'],
-    [{ store: "mysql://x" }, 'store must be sqlite:PATH or memory:, got "mysql://x"'],
-    [{ store: undefined }, "store must be sqlite:PATH or memory:, got undefined"],
-    [{ store: 5 }, "store must be sqlite:PATH or memory:, got 5"],
+    [
+      { store: "mysql://x" },
+      'store must be sqlite:PATH, postgres://..., redis://... or memory:, got "mysql://x"',
+    ],
+    [{ store: "redis://host?fsync=no" }, "a Redis URL has the options prefix, durability"],
+    [
+      { store: undefined },
+      "store must be sqlite:PATH, postgres://..., redis://... or memory:, got undefined",
+    ],
+    [{ store: 5 }, "store must be sqlite:PATH, postgres://..., redis://... or memory:, got 5"],
   ])("refuses %o", async (options, message) => {
     const result = await open(options);
     expect(result).toContain(message);

@@ -29,9 +29,14 @@ import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
 import { assertEncryptionKey } from "./intake/secrets.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
+import { checkStoreText, isStoreText, STORE_FORMS } from "./open-store.ts";
 
 export interface RedriveOptions {
-  /** `sqlite:PATH`, or `memory:` for trials: its content is lost when the process ends. */
+  /**
+   * `sqlite:PATH`; `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `redis://HOST` (also with `rediss`,
+   * `+sentinel` or `+cluster`), which several nodes may share; or `memory:` for trials: its content is
+   * lost when the process ends.
+   */
   readonly store: string | Store;
   /** Which targets need no entry in `allowTargets`. Default: `loopback`, for development. */
   readonly targets?: TargetMode;
@@ -104,9 +109,8 @@ const objectRule = typeRule("an object", isObject);
 
 const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   store: typeRule(
-    "sqlite:PATH or memory:",
-    (value) =>
-      isObject(value) || (typeof value === "string" && /^(memory:$|sqlite:.)/s.test(value)),
+    STORE_FORMS,
+    (value) => isObject(value) || (typeof value === "string" && isStoreText(value)),
   ),
   targets: choiceRule("loopback", "public"),
   allowTargets: typeRule("a string", (value) => typeof value === "string"),
@@ -137,9 +141,10 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
 export function checkOptions(options: RedriveOptions): TargetPolicy {
   const problems = checkFields(options, FIELDS);
   if (problems.length === 0 && options.store === undefined) {
-    problems.push(fieldProblem("store", undefined, "store must be sqlite:PATH or memory:"));
+    problems.push(fieldProblem("store", undefined, `store must be ${STORE_FORMS}`));
   }
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  if (typeof options.store === "string") checkStoreText(options.store);
   const { targets = "loopback", allowTargets = "", own = [], encryptionKey = "" } = options;
   checkEncryptionKey(encryptionKey);
   checkBudget(options);

@@ -8,6 +8,7 @@ import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
 import type { EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
+import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
 import type { TaskInput } from "./intake/task-input.ts";
@@ -16,8 +17,9 @@ import type { CancelRequest } from "./model/batch.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
-import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
+import { partitionByteOf } from "./model/partition.ts";
 import type { Store } from "./model/store.ts";
+import type { CommitListener, MeteredStore } from "./model/store-wrappers/metered-store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type {
   AttemptPage,
@@ -96,9 +98,9 @@ export class Redrive {
     const policies = new Policies({ store, book: engine.policies, digest, now, onReplaced });
     this.policies = policies;
     engine.addMaintenance(() => policies.removeUnused());
-    const destinationPolicies = new DestinationPolicies(store, policies);
+    const destinationPolicies = new DestinationPolicies(store, policies, now);
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
-    const create = async (task: NewTask) => (await intake.create(task, null)).kind === "created";
+    const create = (task: NewTask) => intake.create(task, null);
     this.#intake = intake;
     this.#deadLetters = new DeadLetterRedriver({
       ...parts,
@@ -111,11 +113,16 @@ export class Redrive {
   }
 
   /**
-   * Resolves once the task is durable. `hops`: the number of Redrive services that it has passed
-   * through. Default: 0.
+   * Resolves once the task is durable. With `{ tx }` it is written in that transaction instead, and
+   * exists if and only if the caller commits. A string is a tenant. `hops`: the number of Redrive
+   * services that the task has passed through. Default: 0.
    */
-  enqueue(input: TaskInput, tenantId: string = DEFAULT_TENANT, hops = 0): Promise<Accepted> {
-    return this.#intake.enqueue(input, tenantId, hops);
+  enqueue(
+    input: TaskInput,
+    options: string | EnqueueOptions = DEFAULT_TENANT,
+    hops = 0,
+  ): Promise<Accepted> {
+    return this.#intake.enqueue(input, options, hops);
   }
 
   /** The inputs are independent of each other. The results have the order of the inputs. */
@@ -185,7 +192,8 @@ export class Redrive {
     const { engine, newId } = this.#parts;
     const now = engine.now();
     const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
-    return { tenantId, taskId, onEnd: { CANCELLED: callbackOf(task, end, newId(now)) } };
+    const id = newId(now, partitionByteOf(taskId));
+    return { tenantId, taskId, onEnd: { CANCELLED: callbackOf(task, end, id) } };
   }
 
   /** Makes a waiting task due now. Guards still apply. */

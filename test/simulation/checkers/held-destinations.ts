@@ -1,20 +1,23 @@
 /**
  * Held destinations: checks that nothing is claimed while the destination's row is paused, gated or
- * open. From a half-open destination, only the node that announced its probe in the row may claim,
+ * open, or has a document that the nodes cannot read. From a half-open destination, only the node that announced its probe in the row may claim,
  * and at most as many tasks at once as the document allows (one by default).
  */
-import { documentOf } from "../documents.ts";
+import { documentOf, isReadable } from "../documents.ts";
 import { assertThat, type Checker, type Committed } from "../history.ts";
 
 /** Any node may probe: the breaker has been off since, and starts fresh when it is on again. */
 const ANY_NODE = "anybody";
 
 /**
+ * `isSingle`: a node with its own store writes the announcement of a probe together with its claim. A
+ * node of several writes it first, so the node that wrote an open row may probe.
+ *
  * `hasShortOpenTimes`: documents make the open time so short that it can end before a commit
  * succeeds. A torn commit may then store the announcement of a probe without its claim, which looks
  * like an opening.
  */
-export function heldDestinations(hasShortOpenTimes: boolean): Checker {
+export function heldDestinations(hasShortOpenTimes: boolean, isSingle: boolean): Checker {
   const name = "breaker open means no traffic";
   /** The node that may probe an open destination before `openUntil`, by destination. */
   const probingNodes = new Map<string, string>();
@@ -42,7 +45,7 @@ export function heldDestinations(hasShortOpenTimes: boolean): Checker {
         batch.creates.some((one) => one.claimVersion !== null && one.task.destination === row.name);
       const isSameOpening = before?.breakerState === "OPEN" && row.openCount === before.openCount;
       const announcesProbe =
-        row.breakerState === "OPEN" && (claims || isSameOpening || hasShortOpenTimes);
+        row.breakerState === "OPEN" && (!isSingle || claims || isSameOpening || hasShortOpenTimes);
       if (announcesProbe) probingNodes.set(row.name, batch.nodeId);
       else probingNodes.delete(row.name);
     }
@@ -55,8 +58,8 @@ export function heldDestinations(hasShortOpenTimes: boolean): Checker {
       for (const [destination, tasks] of claimedFrom(event)) {
         const row = rowsBefore.get(destination);
         if (tasks === 0 || row === undefined) continue;
-        const held = row.pausedAt !== null || row.gateUntil > at;
-        assertThat(name, !held, () => `${destination} is paused or gated, ${tasks} claimed`);
+        const held = row.pausedAt !== null || row.gateUntil > at || !isReadable(row.document);
+        assertThat(name, !held, () => `${destination} is held, ${tasks} claimed`);
         const own = batch.destinations.findIndex((write) => write.row.name === destination);
         const isWritten = own >= 0 && result.destinations[own] === null;
         const isClosed = isWritten && batch.destinations[own]?.row.breakerState === "CLOSED";

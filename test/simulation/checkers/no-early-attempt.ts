@@ -4,6 +4,9 @@
  */
 import { assertThat, type Checker } from "../history.ts";
 
+/** The longest time from a reading of the store's clock to its result. */
+const MAX_LAG_MS = 5000;
+
 export function noEarlyAttempt(): Checker {
   const name = "no early or late attempt";
   const dueAt = new Map<string, number>();
@@ -18,7 +21,7 @@ export function noEarlyAttempt(): Checker {
           dueAt.set(taskId, Math.min(at, dueAt.get(taskId) ?? at));
       }
     },
-    sent({ at, task, policy, timeoutMs, sleptMs }) {
+    sent({ at, nodeAt, task, policy, timeoutMs, sleptMs }) {
       const { taskId, scheduledAt, deadlineAt } = task;
       const due = dueAt.get(taskId) ?? Math.min(scheduledAt, task.nextAttemptAt);
       assertThat(name, at >= due, () => `${taskId} was sent ${due - at} ms early`);
@@ -26,8 +29,11 @@ export function noEarlyAttempt(): Checker {
         scheduledAt + policy.totalBudgetMs,
         deadlineAt ?? Number.POSITIVE_INFINITY,
       );
-      // After a sleep, the time of the node is behind until it follows the wall clock.
-      const nodeAt = at - sleptMs;
+      // The time of the node is behind by a round trip, and after a sleep until it follows the clock.
+      const lagMs = at - nodeAt;
+      assertThat(name, lagMs >= 0, () => `the time of a node is ${-lagMs} ms ahead`);
+      const isNear = lagMs <= sleptMs + MAX_LAG_MS;
+      assertThat(name, isNear, () => `the time of a node is ${lagMs} ms behind`);
       assertThat(name, nodeAt < endAt, () => `${taskId} was sent ${at - endAt} ms late`);
       const latestEnd = nodeAt + timeoutMs;
       assertThat(name, latestEnd <= endAt, () => `${taskId} may end ${latestEnd - endAt} ms late`);

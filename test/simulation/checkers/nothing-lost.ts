@@ -7,12 +7,24 @@ export function nothingLost(): Checker {
   const name = "nothing lost";
   const acknowledged = new Set<string>();
   const byKey = new Map<string, string>();
+  /** Retention may have removed them since. */
+  const ended = new Set<string>();
   return {
     name,
+    committed({ batch, result }) {
+      for (const [index, { taskId }] of batch.settles.entries()) {
+        const settled = result.settles[index];
+        if (settled !== "PENDING" && settled !== "fenced") ended.add(taskId);
+      }
+      for (const [index, { taskId }] of batch.cancels.entries()) {
+        if (result.cancels[index]?.kind === "cancelled") ended.add(taskId);
+      }
+    },
     createAcknowledged(_at, task, key, result) {
       if (result.kind === "conflict" || result.kind === "redriven") return;
       const taskId = result.kind === "replayed" ? result.taskId : (task?.taskId ?? "");
-      assertThat(name, task !== undefined, () => `${taskId} was acknowledged but does not exist`);
+      const exists = task !== undefined || ended.has(taskId);
+      assertThat(name, exists, () => `${taskId} was acknowledged but does not exist`);
       acknowledged.add(taskId);
       if (key === null) return;
       const known = byKey.get(key) ?? taskId;
@@ -23,7 +35,7 @@ export function nothingLost(): Checker {
       const all = store.all();
       const ids = new Map(all.map((task) => [task.taskId, task]));
       for (const taskId of acknowledged)
-        assertThat(name, ids.has(taskId), () => `${taskId} is gone`);
+        assertThat(name, ids.has(taskId) || ended.has(taskId), () => `${taskId} is gone`);
       const keys = new Map<string, string>();
       for (const { taskId, status, idempotencyKey, redrivenFrom, labels } of all) {
         assertThat(name, isEnded(status), () => `${taskId} has not ended: ${status}`);

@@ -40,8 +40,7 @@ export const destinations = [
     },
     {
       name: "the probe of a circuit does not keep other nodes out",
-      search:
-        'if (breaker?.state === "HALF_OPEN") this.#probeUntil = now + breaker.options.openMs;',
+      search: 'if (breaker?.state === "HALF_OPEN") this.#announceProbe(breaker, now);',
       replace: "",
     },
     {
@@ -66,13 +65,13 @@ export const destinations = [
     },
     {
       name: "a destination in use is dropped",
-      search: "this.users > 0 || this.#usedAt > at",
-      replace: "this.#usedAt > at",
+      search: "this.users > 0 || this.usedAt > at",
+      replace: "this.usedAt > at",
     },
     {
       name: "a destination whose guard state is not saved is dropped",
-      search: "|| this.#usedAt > at || this.isSavePending",
-      replace: "|| this.#usedAt > at",
+      search: "|| this.usedAt > at || this.isSavePending",
+      replace: "|| this.usedAt > at",
     },
     {
       name: "a paused destination is dropped",

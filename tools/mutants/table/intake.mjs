@@ -88,13 +88,13 @@ export const intake = [
   inService("intake/destination-policies.ts", [
     {
       name: "a policy that was read before a change is kept after it",
-      search: "this.#store.exclusive && changes === this.#changes",
-      replace: "this.#store.exclusive",
+      search: "if (changes === this.#changes) {",
+      replace: "if (changes >= 0) {",
     },
     {
       name: "a shared store has a cache that other nodes do not change",
-      search: "this.#store.exclusive && changes === this.#changes",
-      replace: "changes === this.#changes",
+      search: "this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS",
+      replace: "this.#store.exclusive || this.#now() > 0",
     },
   ]),
 ].flat();

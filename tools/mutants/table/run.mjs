@@ -5,13 +5,13 @@ export const run = [
   inService("engine/run/rescuer.ts", [
     {
       name: "a claim that this node runs is rescued",
-      search: "!this.#settling.has(ref) && !this.#parts.runner.holds(ref)",
-      replace: "!this.#settling.has(ref)",
+      search: "!this.#settling.has(keyOf(claim)) && !this.#parts.runner.holds(claim)",
+      replace: "!this.#settling.has(keyOf(claim))",
     },
     {
       name: "a claim is rescued again while its settle is under way",
-      search: "!this.#settling.has(ref) && !this.#parts.runner.holds(ref)",
-      replace: "!this.#parts.runner.holds(ref)",
+      search: "!this.#settling.has(keyOf(claim)) && !this.#parts.runner.holds(claim)",
+      replace: "!this.#parts.runner.holds(claim)",
     },
     {
       name: "a claim that is settled while its policy loads is rescued",
@@ -196,7 +196,7 @@ export const run = [
   inService("engine/run/after-settle.ts", [
     {
       name: "a retry waits for the next reading of the store",
-      search: "scheduler.expectDueAt(lane, settle.nextAttemptAt);",
+      search: "scheduler.expectTask(lane, task.taskId, settle.nextAttemptAt);",
       replace: "",
     },
     {

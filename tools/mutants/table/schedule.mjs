@@ -25,8 +25,8 @@ const schedule = [
     },
     {
       name: "scarce permits let a task overtake an older one of the other lane",
-      search: "if (!isScarce) return { lane, permits, origin, ahead, aheadMs };",
-      replace: "if (!isScarce || true) return { lane, permits, origin, ahead, aheadMs };",
+      search: "if (!isScarce) return { ...claim, ahead, aheadMs };",
+      replace: "if (!isScarce || true) return { ...claim, ahead, aheadMs };",
     },
     {
       name: "blocked lanes are not checked again",
@@ -35,8 +35,8 @@ const schedule = [
     },
     {
       name: "a later instant replaces an earlier one",
-      search: "if (dueAt >= lane.dueAt || dueAt > this.horizonAt) return;",
-      replace: "if (dueAt > this.horizonAt) return;",
+      search: "} else if (dueAt < lane.dueAt) lane.dueAt = dueAt;",
+      replace: "} else if (dueAt !== lane.dueAt) lane.dueAt = dueAt;",
     },
   ]),
   inService("engine/schedule/claim-capacity.ts", [
@@ -74,7 +74,7 @@ const schedule = [
     },
     {
       name: "the settles of a failed commit are lost",
-      search: "    queue.restore(commit.settles, commit.written);\n",
+      search: "      queue.restore(commit.settles, commit.written, commit.hints);\n",
       replace: "",
     },
     {

@@ -33,18 +33,18 @@ export const tables = [
     },
     {
       name: "the policies of all tenants are listed",
-      search: "FROM policies WHERE tenant_id = ? GROUP BY policy_id",
-      replace: "FROM policies WHERE ? <> '' GROUP BY policy_id",
+      search: "FROM policies WHERE tenant_id = ? AND removed_at IS NULL",
+      replace: "FROM policies WHERE ? <> '' AND removed_at IS NULL",
     },
     {
       name: "the policy of another tenant is read",
-      search: "FROM policies WHERE tenant_id = ? AND policy_id = ? AND version",
-      replace: "FROM policies WHERE ? <> '' AND policy_id = ? AND version",
+      search: "WHERE tenant_id = ? AND policy_id = ? AND version = ifnull(?, version)",
+      replace: "WHERE ? <> '' AND policy_id = ? AND version = ifnull(?, version)",
     },
     {
       name: "the policy of another tenant is removed",
-      search: "WHERE tenant_id = ?1 AND policy_id = ?2\n    AND NOT EXISTS",
-      replace: "WHERE ?1 <> '' AND policy_id = ?2\n    AND NOT EXISTS",
+      search: "WHERE tenant_id = ?1 AND policy_id = ?2 AND removed_at IS NULL",
+      replace: "WHERE ?1 <> '' AND policy_id = ?2 AND removed_at IS NULL",
     },
     {
       name: "a policy of a running task can be removed",
@@ -98,12 +98,24 @@ export const tables = [
       replace: "    this.#touchedBefore = this.#touched;",
     },
   ]),
-  inService("stores/memory/memory-store.ts", [
+  inService("stores/memory/memory-nodes.ts", [
     {
       name: "a lease that ends now is still valid",
-      search: "(leases.get(owner) ?? 0) <= now",
-      replace: "(leases.get(owner) ?? 0) < now",
+      search: "?.leaseUntil ?? 0) > this.#clock()",
+      replace: "?.leaseUntil ?? 0) >= this.#clock()",
     },
+    {
+      name: "a node whose lease had ended takes whole limits again",
+      search: "(isHeld && before.takesAll)",
+      replace: "before?.takesAll === true",
+    },
+    {
+      name: "running attempts of other nodes do not count for a share",
+      search: "Math.max(other[name], other.report[name]?.used ?? 0)",
+      replace: "other[name]",
+    },
+  ]),
+  inService("stores/memory/memory-store.ts", [
     {
       name: "the open circuits of all tenants are listed",
       search: ".filter((row) => row.tenantId === tenantId);",
@@ -125,8 +137,8 @@ export const tables = [
   inService("stores/memory/memory-policies.ts", [
     {
       name: "the policies of all tenants are listed",
-      search: "        .filter((policy) => policy.tenantId === tenantId)\n",
-      replace: "",
+      search: ".filter((policy) => policy.tenantId === tenantId);",
+      replace: ";",
     },
     {
       name: "a policy of another tenant's task cannot be removed",

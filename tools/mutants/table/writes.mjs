@@ -5,18 +5,18 @@ export const writes = [
   inService("stores/sqlite/write/claim-writer.ts", [
     {
       name: "a claim under an old version of the destination succeeds",
-      search: "const current = mayClaim(context, stored, version);",
-      replace: "const current = true;",
+      search: "const isCurrent = mayClaim(context, stored, version);",
+      replace: "const isCurrent = true;",
     },
     {
       name: "a claim takes any number of tasks ahead of time",
-      search: "task.nextAttemptAt > now && tasks.length >= aheadLimit",
-      replace: "false",
+      search: "const soon = ahead.slice(0, Math.max(0, count));",
+      replace: "const soon = ahead;",
     },
     {
       name: "a claim counts due tasks only, not those before them, as tasks ahead of time",
-      search: "if (task.nextAttemptAt > now && tasks.length >= aheadLimit) break;",
-      replace: "if (task.nextAttemptAt > now && tasks.length > aheadLimit) break;",
+      search: "Math.min(request.limit, request.aheadLimit) - due.length - started.length",
+      replace: "Math.min(request.limit, request.aheadLimit)",
     },
     {
       name: "a claim does not advance the epoch",
@@ -69,8 +69,8 @@ export const writes = [
     },
     {
       name: "a source is redriven twice",
-      search: "AND redriven_to IS NULL",
-      replace: "",
+      search: 'return taskId === null ? null : { kind: "redriven", taskId: taskId as string };',
+      replace: "return null;",
     },
     {
       name: "a redrive of another tenant's redriven source is refused",
@@ -231,8 +231,8 @@ export const writes = [
   inService("stores/sqlite/write/writer.ts", [
     {
       name: "counts are not written with the batch",
-      search: "    destinations.flush();\n    return result;",
-      replace: "    return result;",
+      search: "    destinations.flush();\n    return {",
+      replace: "    return {",
     },
   ]),
 ].flat();

@@ -10,10 +10,12 @@ import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive
 import { acceptedKeys } from "../serve/api-keys.ts";
 import { probePort } from "../serve/ports.ts";
 import { isLoopback } from "../serve/running-service.ts";
-import { type ServiceConfig, storePath } from "../serve/service-config.ts";
+import { isServerStore, type ServiceConfig, storePath } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
 import { checkClock } from "./doctor-clock.ts";
 import { checkDocuments } from "./doctor-documents.ts";
+import { checkPostgres } from "./doctor-postgres.ts";
+import { checkRedis } from "./doctor-redis.ts";
 
 /** The environment variables that a service reads. */
 export interface ServiceSecrets {
@@ -29,7 +31,7 @@ export async function runChecks(
   const readiness = isRunning ? await readService<Readiness>(config, "/readyz") : undefined;
   return [
     checkNode(process.versions.node),
-    checkStore(config.store, isRunning),
+    ...(await checkStores(config.store, isRunning)),
     await checkPort(config, isRunning),
     checkKey(config, apiKey),
     checkEncryption(encryptionKey),
@@ -46,6 +48,11 @@ export function checkNode(version: string): Check {
   const name = "node";
   if (isGood) return ok(name, version);
   return { name, state: "fail", found: version, fix: "install Node.js 20.19 or later" };
+}
+
+async function checkStores(store: string, isRunning: boolean): Promise<readonly Check[]> {
+  if (!isServerStore(store)) return [checkStore(store, isRunning)];
+  return store.startsWith("redis") ? checkRedis(store) : checkPostgres(store);
 }
 
 /** Checks that the file is a Redrive store of a known version and is not damaged. */

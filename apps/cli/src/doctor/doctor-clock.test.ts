@@ -17,7 +17,16 @@ async function storeAt(now: number, document = "{}"): Promise<string> {
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "r.db");
   const store = sqliteStore(path);
-  await store.renew({ nodeId: "n", now, leaseUntil: now });
+  await store.renew({
+    nodeId: "n",
+    now,
+    leaseMs: 0,
+    isLeaving: false,
+    takesAll: true,
+    partitions: [0],
+    handledHints: [],
+    destinations: [],
+  });
   const policy = { tenantId: "acme", policyId: "p", version: 1, document, createdAt: now };
   await store.addPolicy(policy);
   await store.close();

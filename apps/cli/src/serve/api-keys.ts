@@ -12,7 +12,7 @@ import {
 } from "@redrive/service/http";
 import { storePath } from "./service-config.ts";
 
-/** The key file of a store. Undefined for a store in memory. */
+/** The key file of a store. Undefined for a store that has no file. */
 export function keyFilePath(store: string): string | undefined {
   const path = storePath(store);
   return path === undefined ? undefined : `${path}.keys.json`;

@@ -11,6 +11,10 @@ const MESSAGES: Readonly<
   "store.recovered": ["info", "the store responds again"],
   "store.refused": ["error", "the store refused an item"],
   "node.lease-lost": ["error", "the lease is lost: running attempts are aborted"],
+  "attempt.fenced": [
+    "warn",
+    "fenced: another node had taken over the task, so the result of this attempt is not stored",
+  ],
   "node.shortage": [
     "warn",
     "the process lacks files, memory or ports and runs fewer attempts: raise `ulimit -n`, or lower --attempts-at-once",

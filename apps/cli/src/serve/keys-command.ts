@@ -83,7 +83,7 @@ async function openKeyFile({ store }: KeyFlags): Promise<{ keys: KeyStore; path:
   const path = keyFilePath(store ?? DEFAULT_STORE);
   if (path !== undefined) return { keys: fileKeyStore(path, systemClock), path };
   const message =
-    "a store in memory has no key file: set REDRIVE_API_KEY, or use --store sqlite:PATH";
+    "only a SQLite store has a key file: set REDRIVE_API_KEY, or use --store sqlite:PATH";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 

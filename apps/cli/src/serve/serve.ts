@@ -106,7 +106,7 @@ export function addListenFlags(command: Command): Command {
 
 export function addStoreFlag(
   command: Command,
-  stores = "sqlite:PATH, or memory: for tests",
+  stores = "sqlite:PATH, postgres://... or redis://... for several nodes, or memory: for tests",
 ): Command {
   const text = `${stores} (default: sqlite:redrive.db)`;
   return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
@@ -124,7 +124,7 @@ export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise
 
 /** Loads the web server only here, because other commands do not need it. */
 async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
-  const { serviceConfig } = await import("./service-config.ts");
+  const { serviceConfig, storeName } = await import("./service-config.ts");
   const { onStopSignal, startService } = await import("./running-service.ts");
   const config = serviceConfig(flags);
   const service = await startService(config, {
@@ -135,7 +135,8 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   });
   const { app, url } = service;
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
-  app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
+  const store = storeName(config.store);
+  app.log.info({ url, store, pid: process.pid }, `Redrive is ready at ${url}/`);
   service.redrive.onEvent((event) => logEvent(app, event));
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: waiting for running attempts");

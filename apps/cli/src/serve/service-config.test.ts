@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { serviceConfig, storePath } from "./service-config.ts";
+import { isServerStore, serviceConfig, storeName, storePath } from "./service-config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -61,9 +61,24 @@ describe("a store", () => {
   });
 
   test.each([
+    "postgres://a:secret@db:5432/x?schema=y",
+    "postgresql://a:s%40e@db/x",
+    "postgres://a:p@secret@db/x",
+    "postgres://db/x?user=a&password=secret",
+    "redis://a:secret@db:6379/0",
+    "rediss+sentinel://a:secret@db:1,db2:2/main",
+  ])("may be on a server, and its password is never shown: %s", (store) => {
+    expect(serviceConfig({ store }).store).toBe(store);
+    expect([isServerStore(store), storePath(store)]).toEqual([true, undefined]);
+    expect(storeName(store)).toMatch(/^[a-z+]+:\/\/db/u);
+    expect(storeName(store)).not.toContain("secret");
+    expect(storeName("postgres://db/x:y@z")).toBe("postgres://db/x:y@z");
+  });
+
+  test.each([
     ["redrive.db", 'did you mean "sqlite:redrive.db"?'],
     ["memory", 'did you mean "memory:"?'],
-    ["postgres://localhost/x", "supports no other stores"],
+    ["mysql://localhost/x", "must be sqlite:PATH, postgres://..., redis://... or memory:"],
     ["sqlite:", "must be sqlite:PATH"],
   ])("%s is refused with the fix", (store, fix) => {
     expect(() => serviceConfig({ store })).toThrow(fix);

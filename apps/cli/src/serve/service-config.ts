@@ -69,6 +69,8 @@ export interface ServiceConfig extends ServiceFile {
 
 export const DEFAULT_STORE = "sqlite:redrive.db";
 
+const STORE_FORMS = "sqlite:PATH, postgres://..., redis://... or memory:";
+
 const namesRule: Rule = (value) =>
   Array.isArray(value) &&
   value.every((one) => typeof one === "string" && /^[\w.:[\]-]+$/u.test(one))
@@ -84,7 +86,7 @@ const YEAR_MS = 365 * 86_400_000;
 const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
   port: numberRule(0, 65_535),
-  store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
+  store: textRule(/^.{1,4096}$/u, STORE_FORMS),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
   resolver: choiceRule("dns", "system"),
   hosts: namesRule,
@@ -154,17 +156,28 @@ function checkBudget({ retryBudget = false }: ServiceFile): void {
   }
 }
 
-/** The path of a SQLite store, or undefined for a store in memory. Throws for any other store. */
+/**
+ * The path of a SQLite store, or undefined for a store in memory or on a server. Throws for any other
+ * text.
+ */
 export function storePath(store: string): string | undefined {
-  if (store === "memory:") return undefined;
+  if (store === "memory:" || isServerStore(store)) return undefined;
   if (/^sqlite:./u.test(store)) return store.slice("sqlite:".length);
-  const message = `--store must be sqlite:PATH or memory:, got ${quote(store)}${storeHint(store)}`;
+  const message = `--store must be ${STORE_FORMS}, got ${quote(storeName(store))}${storeHint(store)}`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
+/** True of a store on a server, which several nodes may share. */
+export function isServerStore(store: string): boolean {
+  return /^(?:rediss?(?:\+sentinel|\+cluster)?|postgres(?:ql)?):\/\/./u.test(store);
+}
+
+/** The store without user and password, for logs. Parameters may contain a password too. */
+export function storeName(store: string): string {
+  return store.replace(/^([a-z+]+:\/\/)(?:[^/?#]*@)?([^?#]*).*$/su, "$1$2");
+}
+
 function storeHint(store: string): string {
-  if (/^(?:postgres(?:ql)?|rediss?):/u.test(store))
-    return "; this version supports no other stores";
   if (store === "memory") return '; did you mean "memory:"?';
   return store.includes(":") || store === "" ? "" : `; did you mean ${quote(`sqlite:${store}`)}?`;
 }

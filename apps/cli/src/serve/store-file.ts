@@ -2,11 +2,11 @@
 import { causedError, RedriveError } from "@redrive/core";
 import { DEFAULT_STORE, storePath } from "./service-config.ts";
 
-/** Throws `INVALID_ARGUMENT` for a store in memory. */
+/** Throws `INVALID_ARGUMENT` for a store in memory or on a server. */
 export function storeFile(store: string = DEFAULT_STORE): string {
   const path = storePath(store);
   if (path !== undefined) return path;
-  throw new RedriveError("INVALID_ARGUMENT", "a store in memory has no file: use sqlite:PATH");
+  throw new RedriveError("INVALID_ARGUMENT", "only a SQLite store has a file: use sqlite:PATH");
 }
 
 /** Gives failures of the file a code: of the system a wrong path, of SQLite a damaged file. */

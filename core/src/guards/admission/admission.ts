@@ -75,7 +75,7 @@ export class Admission {
   retriesInFlight = 0;
   private currentGuards: Guards;
   private gate: GateOptions | undefined;
-  private readonly draw: () => number;
+  protected readonly draw: () => number;
   /** Draws of permits that were handed back unused. They are used again, so a seed gives one result. */
   private readonly unusedDraws: number[] = [];
   /** The latest instant seen. */
@@ -157,7 +157,7 @@ export class Admission {
     return this.refusal;
   }
 
-  private holdUntil(by: HoldReason, until: number): void {
+  protected holdUntil(by: HoldReason, until: number): void {
     if (until <= this.heldUntil) return;
     this.refusal ??= "hold";
     this.heldBy = by;
@@ -177,7 +177,7 @@ export class Admission {
     else this.holdUntil("circuit-open", readyAt);
   }
 
-  private checkRates(now: number): void {
+  protected checkRates(now: number): void {
     const { rate, adaptiveRate } = this.currentGuards;
     if (rate !== undefined) this.holdFirmly("rate", rateReadyAt(rate, now));
     if (adaptiveRate !== undefined) this.holdUntil("rate", adaptiveRateReadyAt(adaptiveRate, now));
@@ -190,13 +190,13 @@ export class Admission {
     else if (this.refusal !== "circuit-open") this.refusal = "retry-budget";
   }
 
-  private checkSlot(isRetry: boolean): void {
+  protected checkSlot(isRetry: boolean): void {
     const { concurrency } = this.currentGuards;
     if (concurrency === undefined || hasSlot(concurrency, isRetry)) return;
     this.holdUntil("concurrency", Number.POSITIVE_INFINITY);
   }
 
-  private take(
+  protected take(
     request: AdmissionRequest,
     breaker: Breaker | undefined,
     now: number,

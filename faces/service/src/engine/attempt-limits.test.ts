@@ -1,7 +1,8 @@
 /** Tests of the limits on running attempts, per node and per origin. */
 import { describe, expect, it, vi } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
-import { batch, create, newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
+import { batch, create, T0, TENANT } from "../stores/store.testing.ts";
 import { OK, type Sent, setup } from "./engine.testing.ts";
 import type { EngineOptions } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
@@ -105,7 +106,7 @@ describe("attempts to one origin", () => {
     await Promise.all([engine.stop(0), clock.advance(1)]);
     // A node that starts on a store does not know the origins of the lanes.
     const creates = Array.from({ length: 200 }, (_, n) =>
-      create(newTask({ destination: `d${n % 50}`, scheduledAt: T0, createdAt: T0 })),
+      create(pinnedTask({ destination: `d${n % 50}`, scheduledAt: T0, createdAt: T0 })),
     );
     await store.commit(batch({ now: T0, creates }));
     const commits = vi.spyOn(store, "commit");

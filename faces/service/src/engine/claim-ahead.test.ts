@@ -2,12 +2,12 @@
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { StoreFullError } from "../model/store-errors.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import {
   batch,
   claimFirst,
   create,
   DESTINATION,
-  newTask,
   settle,
   T0,
   TENANT,
@@ -164,7 +164,7 @@ describe("a claim that is committed ahead", () => {
   });
 
   it("creates the follow-up task of its cancel once, and at once", async () => {
-    const callback = () => newTask({ destination: "callbacks" });
+    const callback = () => pinnedTask({ destination: "callbacks" });
     const byEnd = callback();
     const { clock, engine, store, sent, task } = await claimed(undefined, ({ destination }) =>
       destination === DESTINATION ? { CANCELLED: byEnd } : undefined,

@@ -2,10 +2,13 @@
 import { type Outcome, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
+import type { NodeReport } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
+import { wrapped } from "../model/store-wrappers/wrapped.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
+import { report, T0, TENANT } from "../stores/store.testing.ts";
 import { steppingClock } from "../time/stepping-clock.testing.ts";
 import { Engine, type EngineOptions } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
@@ -13,8 +16,10 @@ import type { EngineEvent } from "./events/engine-event.ts";
 const HOUR_MS = 3_600_000;
 const YEAR_MS = 365 * 24 * HOUR_MS;
 
-async function setup(options: Partial<EngineOptions> = {}, store: Store = memoryStore()) {
-  const clock = steppingClock(T0);
+type TestOptions = Partial<EngineOptions> & { readonly clock?: ReturnType<typeof steppingClock> };
+
+async function setup(options: TestOptions = {}, store: Store = memoryStore()) {
+  const { clock = steppingClock(T0) } = options;
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
   await store.addPolicy({ ...policy, document: JSON.stringify({ totalBudgetMs: 86_400_000 }) });
   const sent: { readonly task: NewTask; readonly wallAt: number }[] = [];
@@ -39,7 +44,7 @@ async function setup(options: Partial<EngineOptions> = {}, store: Store = memory
   engine.events.listen((event) => events.push({ ...event }));
   await engine.start();
   const enqueue = async (scheduledAt: number) => {
-    const task = newTask({ createdAt: engine.now(), scheduledAt });
+    const task = pinnedTask({ createdAt: engine.now(), scheduledAt });
     const created = new Promise((done, failed) => engine.create(task, null, done, failed));
     await clock.advance(1);
     await created;
@@ -109,7 +114,7 @@ describe("an engine whose clock is set back", () => {
 describe("a store that is ahead of the clock", () => {
   const storeAt = async (now: number) => {
     const store = memoryStore();
-    await store.renew({ nodeId: "old", now, leaseUntil: now });
+    await store.renew(report("old", { now, leaseMs: 0 }));
     return store;
   };
 
@@ -130,14 +135,18 @@ describe("a store that is ahead of the clock", () => {
 
 describe("a node whose lease cannot be renewed", () => {
   const leaseOf = async (leaseMs?: number) => {
-    const inner = memoryStore({ exclusive: false });
+    const clock = steppingClock(T0);
+    // The clock of the store does not jump when that of the node does.
+    const storeClock = { now: () => T0 + clock.monotonicMs() };
+    const inner = memoryStore({ exclusive: false, clock: storeClock });
     const store: Store & { -readonly [name in "renew"]: Store[name] } = { ...inner };
     let leaseUntil = 0;
-    store.renew = (lease) => {
-      ({ leaseUntil } = lease);
-      return inner.renew(lease);
+    store.renew = async (report) => {
+      const renewal = await inner.renew(report);
+      leaseUntil = renewal.now + report.leaseMs;
+      return renewal;
     };
-    const bench = await setup({ leaseMs, retryBudget: false }, store);
+    const bench = await setup({ leaseMs, retryBudget: false, clock }, store);
     return { ...bench, store, leaseUntil: () => leaseUntil };
   };
 
@@ -160,16 +169,36 @@ describe("a node whose lease cannot be renewed", () => {
     },
   );
 
-  it("renews it five times per length", async () => {
-    const { clock, store } = await leaseOf(60_000);
-    let renewals = 0;
-    const { renew } = store;
-    store.renew = (lease) => {
-      renewals++;
-      return renew(lease);
+  it("renews it about every second, and in an exclusive store five times per length", async () => {
+    const countRenewals = async (store: Store, clock = steppingClock(T0)) => {
+      let renewals = 0;
+      const renew = (report: NodeReport) => {
+        renewals++;
+        return store.renew(report);
+      };
+      await setup({ leaseMs: 60_000, clock }, wrapped<Store>(store, { renew }));
+      renewals = 0;
+      await clock.advance(120_000);
+      return renewals;
     };
-    await clock.advance(120_000);
-    expect(renewals).toBe(10);
+    expect(await countRenewals(memoryStore())).toBe(10);
+    const clock = steppingClock(T0);
+    const renewals = await countRenewals(memoryStore({ exclusive: false, clock }), clock);
+    expect(renewals).toBeGreaterThanOrEqual(118);
+    expect(renewals).toBeLessThanOrEqual(132);
+  });
+
+  it("does not lose it when the clock is set, and sends nothing until it knows", async () => {
+    const { clock, engine, sent, aborted, enqueue } = await leaseOf();
+    await enqueue(engine.now());
+    await clock.advance(10);
+    expect(sent).toHaveLength(1);
+    clock.step(HOUR_MS);
+    await enqueue(engine.now());
+    expect(sent).toHaveLength(1);
+    await clock.advance(1100);
+    expect(sent).toHaveLength(2);
+    expect(aborted).toEqual([]);
   });
 
   it.each([0, 999, 600_001, Number.NaN])("refuses a length of %s ms", async (leaseMs) => {

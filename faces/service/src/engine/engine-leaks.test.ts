@@ -12,7 +12,8 @@ import type { Store } from "../model/store.ts";
 import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 
@@ -113,7 +114,7 @@ async function meddle({ clock, engine }: Awaited<ReturnType<typeof setup>>, seed
       const createdAt = engine.now();
       const scheduledAt = createdAt + draw(2) * draw(30);
       const policyVersion = 1 + draw(POLICIES.length);
-      const task = newTask({ destination, createdAt, scheduledAt, policyVersion });
+      const task = pinnedTask({ destination, createdAt, scheduledAt, policyVersion });
       taskIds.push(task.taskId);
       engine.create(task, null, quiet, quiet);
     } else if (what < 12) engine.cancel({ tenantId: TENANT, taskId }).catch(quiet);

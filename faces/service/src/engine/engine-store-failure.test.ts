@@ -6,7 +6,8 @@ import type { CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../model/store-errors.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 
 /** An engine whose attempts hang, on a store that a test can break. */
@@ -38,7 +39,7 @@ async function setup() {
   const engine = await boot("node-1");
   const create = () =>
     new Promise<CreateResult>((done, failed) => {
-      engine.create(newTask({ createdAt: T0, scheduledAt: T0 }), null, done, failed);
+      engine.create(pinnedTask({ createdAt: T0, scheduledAt: T0 }), null, done, failed);
     });
   return { clock, inner, store, engine, create, fatal, boot };
 }

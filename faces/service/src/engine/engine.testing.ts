@@ -10,7 +10,8 @@ import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { Engine, type EngineOptions } from "./engine.ts";
 
 export interface Sent {
@@ -77,7 +78,7 @@ export async function setup(
   };
   const engine = await boot("node-1");
   const enqueue = (fields: Partial<NewTask> = {}, fingerprint: string | null = null) => {
-    const task = newTask({ createdAt: clock.now(), scheduledAt: clock.now(), ...fields });
+    const task = pinnedTask({ createdAt: clock.now(), scheduledAt: clock.now(), ...fields });
     const created = new Promise<CreateResult>((done, failed) =>
       engine.create(task, fingerprint, done, failed),
     );

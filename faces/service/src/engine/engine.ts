@@ -14,16 +14,18 @@ import type {
   RetryNowResult,
   TaskRef,
 } from "../model/batch.ts";
-import { codedStore, storeFailure } from "../model/coded-store.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
+import { codedStore, storeFailure } from "../model/store-wrappers/coded-store.ts";
+import { timedStore } from "../model/store-wrappers/timed-store.ts";
 import type { NewTask } from "../model/task.ts";
 import { assertClock } from "../time/assert-clock.ts";
 import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
+import { StoreClock } from "../time/store-clock.ts";
 import { CommitLoop } from "./commit/commit-loop.ts";
 import { CommitQueue } from "./commit/commit-queue.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
@@ -33,10 +35,13 @@ import { createServiceBudget, serviceBudgetOptions } from "./destination/service
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { DocumentReports } from "./events/document-reports.ts";
 import { EngineEvents } from "./events/engine-events.ts";
+import { Exchange } from "./exchange.ts";
+import { Fleet } from "./fleet.ts";
 import { Maintenance } from "./maintenance.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
 import { NodeLease } from "./node/node-lease.ts";
 import { NodeState } from "./node/node-state.ts";
+import { OwnPartitions } from "./node/own-partitions.ts";
 import { messageOf, StoreHealth } from "./node/store-health.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
@@ -78,6 +83,14 @@ export interface EngineOptions {
   readonly onFatal?: (error: unknown) => void;
 }
 
+/** What is read from the store before the engine is created. */
+interface SavedState {
+  readonly latestAt: number;
+  /** Undefined in an exclusive store. */
+  readonly storeClock: StoreClock | undefined;
+  readonly budgetText: string | undefined;
+}
+
 /** How long a stopping engine waits for its last commits after the grace period. */
 const LAST_COMMITS_MS = 2000;
 
@@ -94,7 +107,8 @@ export class Engine {
   readonly #time: EngineTime;
   readonly #node: NodeState;
   readonly #health: StoreHealth;
-  readonly #lease: NodeLease;
+  readonly #exchange: Exchange;
+  readonly #partitions: OwnPartitions;
   readonly #guardSaver: GuardSaver;
   readonly #queue: CommitQueue;
   readonly #runner: Runner;
@@ -111,43 +125,50 @@ export class Engine {
    * `CLOCK_BEHIND` if that is far ahead of the wall clock.
    */
   static async open(options: EngineOptions): Promise<Engine> {
-    const { store } = options;
+    const { clock, store } = options;
     const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
     const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
+    const storeClock = store.exclusive ? undefined : new StoreClock(clock, await store.clock());
     const latestAt = await store.latestAt();
-    assertClock(options.clock.now(), latestAt, options.maxClockAheadMs);
-    return new Engine(options, latestAt, budget?.text);
+    assertClock((storeClock ?? clock).now(), latestAt, options.maxClockAheadMs);
+    const saved = { latestAt, storeClock, budgetText: budget?.text };
+    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
+    if (store.exclusive) return new Engine(options, saved);
+    return new Engine({ ...options, store: timedStore(clock, store) }, saved);
   }
 
-  private constructor(options: EngineOptions, latestAt: number, budgetText: string | undefined) {
+  private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
     const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
     const { retentionMs, deadLetterRetentionMs } = options;
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
-    const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
+    const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs, reference: storeClock };
     const time = new EngineTime(clock, latestAt, limits);
-    const scheduler = new Scheduler(attemptLimits(options), options.claimAheadMs);
+    const partitions = new OwnPartitions(store.partitions);
+    const scheduler = new Scheduler(attemptLimits(options), partitions, options.claimAheadMs);
     const budgetOptions = serviceBudgetOptions(options.retryBudget);
     const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
     const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
-    const destinations = new Destinations(time, random, { serviceBudget, readGuards });
+    const fleet = new Fleet({ nodeId, partitions, serviceBudget, budgetOptions }, store.exclusive);
+    const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleet });
     const isKnown = (tenantId: string, name: string) =>
       destinations.find(tenantId, name) !== undefined;
     const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
     const events = new EngineEvents(nodeId);
     const health = new StoreHealth(clock, time, events, (error) => this.#fail(error));
-    const lease = new NodeLease({ clock, store, time, nodeId, leaseMs });
+    const lease = new NodeLease({ clock, time, isExclusive: store.exclusive, leaseMs });
     const node = new NodeState(nodeId, lease);
     const reports = new DocumentReports(time, events);
     const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
       reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
     );
     const queue = new CommitQueue();
-    const base = { clock, time, random, store, node, health, events, reports };
+    const base = { clock, time, random, store, node, health, events, reports, partitions };
     const parts = { ...base, destinations, guardSaver, scheduler, policies, queue, followUp };
     const runner = new Runner({ ...parts, deliver });
     const commitLoop = new CommitLoop({ ...parts, runner });
     const rescuer = new Rescuer({ ...parts, commitLoop, runner });
     const storeSync = new StoreSync(parts);
+    const exchange = new Exchange({ ...parts, storeClock, lease, fleet, storeSync });
     const kept = { retentionMs, deadLetterRetentionMs };
     const clockWatch = new ClockWatch(time, events);
     const coded = codedStore(store, (error) => health.recordFailure(error));
@@ -159,7 +180,8 @@ export class Engine {
     this.#guardSaver = guardSaver;
     this.events = events;
     this.#health = health;
-    this.#lease = lease;
+    this.#exchange = exchange;
+    this.#partitions = partitions;
     this.#node = node;
     this.policies = policies;
     this.reports = reports;
@@ -168,7 +190,7 @@ export class Engine {
     this.#commitLoop = commitLoop;
     this.#rescuer = rescuer;
     this.#storeSync = storeSync;
-    const background = { ...parts, lease, clockWatch, runner, rescuer, storeSync };
+    const background = { ...parts, lease, exchange, fleet, clockWatch, runner, rescuer, storeSync };
     this.#maintenance = new Maintenance({ ...background, ...kept });
     this.#tasks = new TaskOperations({ ...parts, runner });
     this.#changes = new DestinationChanges({ ...parts, store: coded });
@@ -178,10 +200,16 @@ export class Engine {
   async start(): Promise<void> {
     if (this.#node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
-    await this.#lease.renew();
-    await this.#storeSync.start();
-    this.#node.phase = "running";
-    await this.#rescuer.runOnce(this.#time.now());
+    try {
+      await this.#exchange.runOnce();
+      await this.#storeSync.start();
+      this.#node.phase = "running";
+      await this.#rescuer.runOnce();
+    } catch (error) {
+      this.#end(error);
+      throw error;
+    }
+    this.#exchange.start();
     this.#maintenance.start();
     this.#queue.request();
   }
@@ -193,6 +221,11 @@ export class Engine {
   /** False before the start, and once the engine stops or has failed. */
   isRunning(): boolean {
     return this.#node.isRunning();
+  }
+
+  /** The byte for the partition in the id of a new task; undefined: any (see `partition.ts`). */
+  partitionByte(tenantId: string, idempotencyKey: string | null): number | undefined {
+    return this.#partitions.byteFor(tenantId, idempotencyKey, this.#time.now());
   }
 
   /** Engine time. */
@@ -260,13 +293,18 @@ export class Engine {
   /** Ends the engine at once. No result may be confirmed any more. */
   #fail(error: unknown): void {
     if (this.#node.isStopped()) return;
-    this.#node.phase = "stopped";
-    this.#maintenance.stop();
-    this.#commitLoop.close(storeFailure(error));
-    this.#runner.abort(error);
+    this.#end(error);
     this.#whenDrained?.();
     this.events.emit(this.#time.now(), { type: "node.failed", reason: messageOf(error) });
     this.#options.onFatal?.(error);
+  }
+
+  #end(error: unknown): void {
+    this.#node.phase = "stopped";
+    this.#maintenance.stop();
+    this.#exchange.stop();
+    this.#commitLoop.close(storeFailure(error));
+    this.#runner.abort(error);
   }
 
   /**
@@ -277,6 +315,7 @@ export class Engine {
   async stop(graceMs = 30_000): Promise<void> {
     if (!this.#node.isRunning()) return;
     this.#node.phase = "stopping";
+    this.#exchange.request();
     const { clock } = this.#options;
     const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
     const abort = () => this.#runner.abort(new Error("the service is stopping"));
@@ -286,6 +325,7 @@ export class Engine {
     cancelGrace();
     cancelLast();
     this.#maintenance.stop();
+    this.#exchange.stop();
     if (this.#node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
     if (!(await settlesWithin(clock, leftMs, this.#leave()))) {

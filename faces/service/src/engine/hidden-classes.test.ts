@@ -13,8 +13,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
 
@@ -60,7 +61,7 @@ async function run() {
     store,
     nodeId: "node-1",
     deliver: ({ attemptNumber, ref }, _limits, done) => {
-      const status = attemptNumber === 1 && ref % 3 === 0 ? 503 : 200;
+      const status = attemptNumber === 1 && Number(ref) % 3 === 0 ? 503 : 200;
       const result = { ...notStarted(statusOutcome(status), null), status };
       clock.alarm(5, () => done(result));
     },
@@ -69,7 +70,7 @@ async function run() {
   engine.events.listen((event) => void events.push(event));
   await engine.start();
   for (let n = 0; n < TASKS; n++) {
-    const task = newTask({ scheduledAt: clock.now() + (n % 2) * 20 });
+    const task = pinnedTask({ scheduledAt: clock.now() + (n % 2) * 20 });
     engine.create(
       task,
       null,

@@ -10,6 +10,8 @@ import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { GuardSaver } from "./destination/guard-saver.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Fleet } from "./fleet.ts";
 import type { ClockWatch } from "./node/clock-watch.ts";
 import type { NodeLease } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
@@ -24,6 +26,8 @@ export interface MaintenanceParts {
   readonly time: EngineTime;
   readonly store: Store;
   readonly lease: NodeLease;
+  readonly exchange: Exchange;
+  readonly fleet: Fleet;
   readonly clockWatch: ClockWatch;
   readonly health: StoreHealth;
   readonly events: EngineEvents;
@@ -101,15 +105,15 @@ export class Maintenance {
     this.#parts.storeSync.moveHorizon();
     if (this.#isBusy) return;
     this.#isBusy = true;
-    const { lease, time, rescuer, store, health, storeSync, guardSaver, queue } = this.#parts;
+    const { exchange, fleet, rescuer, health, storeSync, guardSaver, queue } = this.#parts;
     try {
-      await lease.renew();
+      await exchange.runOnce();
       this.#checkLease();
-      await rescuer.runOnce(time.now());
+      await rescuer.runOnce();
       await storeSync.loadDueLanes();
-      if (!store.exclusive) await storeSync.loadOtherNodes();
       for (const dropped of this.#parts.destinations.dropIdle()) guardSaver.recordDropped(dropped);
       if (guardSaver.isPending()) queue.request();
+      if (!fleet.isSweeper()) return;
       // A sweep that still runs from an earlier round continues on its own.
       if (!this.#isSweeping) await this.#sweep();
       for (const work of this.#sliced) await work.start();

@@ -10,8 +10,9 @@ import type { Store } from "../model/store.ts";
 import { StoreFullError, StoreRefusedError } from "../model/store-errors.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
+import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
 
@@ -76,7 +77,7 @@ async function setup(inner: Store) {
   engine.events.listen((event) => events.push({ ...event }));
   await engine.start();
   const enqueue = (fields: Partial<NewTask> = {}) => {
-    const task = newTask(fields);
+    const task = pinnedTask(fields);
     const created = new Promise<CreateResult>((done, failed) =>
       engine.create(task, null, done, failed),
     ).then(

@@ -6,14 +6,15 @@ import type {
   RetryNowResult,
   TaskRef,
 } from "../model/batch.ts";
-import { storeFailure } from "../model/coded-store.ts";
 import { stopped } from "../model/errors.ts";
+import { storeFailure } from "../model/store-wrappers/coded-store.ts";
 import type { NewTask } from "../model/task.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { NodeState } from "./node/node-state.ts";
+import type { OwnPartitions } from "./node/own-partitions.ts";
 import { scheduleFollowUp } from "./run/follow-up-tasks.ts";
 import type { Runner } from "./run/runner.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
@@ -24,6 +25,7 @@ export interface TaskOperationsParts {
   readonly destinations: Destinations;
   readonly scheduler: Scheduler;
   readonly queue: CommitQueue;
+  readonly partitions: OwnPartitions;
   readonly runner: Runner;
   readonly events: EngineEvents;
 }
@@ -97,10 +99,22 @@ export class TaskOperations {
     );
     if (result.kind === "rescheduled") {
       const { lanes } = destinations.getOrCreate(request.tenantId, result.destination);
-      scheduler.expectDueAt(lanes[result.lane], time.now());
+      scheduler.expectTask(lanes[result.lane], request.taskId, time.now());
+      this.#hintOf(request, result);
       queue.request();
     }
     return result;
+  }
+
+  /** Another node claims the task if it leases its partition. */
+  #hintOf(
+    { tenantId, taskId }: TaskRef,
+    { destination, lane }: Extract<RetryNowResult, { kind: "rescheduled" }>,
+  ): void {
+    const { partitions, queue, time } = this.#parts;
+    const partition = partitions.of(taskId);
+    if (partitions.has(partition)) return;
+    queue.addHint({ tenantId, destination, lane, partition, dueAt: time.now() });
   }
 
   #commit<Result>(

@@ -12,25 +12,38 @@ import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";
 
+interface KnownPolicy {
+  readonly policyId: string;
+  /** When it was read. */
+  readonly readAt: number;
+}
+
+/** In a shared store, the document of a destination is read again after this time. */
+const KNOWN_MS = 2000;
+
 /** Beyond this number, destinations are read again; in SQLite that is only a map lookup. */
 const MAX_DESTINATIONS = 10_000;
 
 export class DestinationPolicies {
   readonly #store: Store;
   readonly #policies: Policies;
-  /** The policy id of each destination. Stays empty if other processes may write to the store. */
-  readonly #cached = new BoundedCache<string>(MAX_DESTINATIONS);
+  readonly #now: () => number;
+  /** The policy id of each destination. In a shared store, other nodes may change its document. */
+  readonly #cached = new BoundedCache<KnownPolicy>(MAX_DESTINATIONS);
   #changes = 0;
 
-  constructor(store: Store, policies: Policies) {
+  constructor(store: Store, policies: Policies, now: () => number) {
     this.#store = store;
     this.#policies = policies;
+    this.#now = now;
   }
 
   /** The policy to pin a task to, if it is known without reading the store. */
   known(tenantId: string, destination: string): PolicyChoice | undefined {
-    const policyId = this.#cached.get(keyOf(tenantId, destination));
-    return policyId === undefined ? undefined : this.#policies.known(tenantId, policyId);
+    const known = this.#cached.get(keyOf(tenantId, destination));
+    if (known === undefined) return undefined;
+    const isFresh = this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS;
+    return isFresh ? this.#policies.known(tenantId, known.policyId) : undefined;
   }
 
   async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
@@ -42,8 +55,10 @@ export class DestinationPolicies {
         ? await this.#policies.choose(tenantId, policy)
         : await this.#policies.chooseInline(tenantId, policy);
     // A value that was read before a change must not be cached after it.
-    const isFresh = this.#store.exclusive && changes === this.#changes;
-    if (isFresh) this.#cached.set(keyOf(tenantId, destination), choice.policyId);
+    if (changes === this.#changes) {
+      const known = { policyId: choice.policyId, readAt: this.#now() };
+      this.#cached.set(keyOf(tenantId, destination), known);
+    }
     return choice;
   }
 

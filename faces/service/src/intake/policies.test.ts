@@ -94,7 +94,7 @@ describe("policies", () => {
     }
   });
 
-  it("stay while a task that needs them is being stored", async () => {
+  it("that are removed before a task is stored are unknown to it, and nothing is stored", async () => {
     const inner = memoryStore();
     let arrive = () => {};
     const arrived = new Promise<void>((resolve) => {
@@ -118,15 +118,17 @@ describe("policies", () => {
     await redrive.pause("there");
     await redrive.policies.register({ policyId: "mine" });
     const task = { targetUrl: "http://127.0.0.1:7999/", destination: "there", policyId: "mine" };
-    const enqueued = redrive.enqueue(task);
+    const enqueued = redrive.enqueue(task).catch(({ code }) => code);
     await arrived;
-    expect(await redrive.policies.remove("mine")).toBe(false);
-    letGo();
-    const { taskId } = await enqueued;
-    // A process that starts now finds the version that the task is pinned to.
-    expect(await inner.getPolicy("default", "mine", 1)).toMatchObject({ policyId: "mine" });
-    await redrive.cancel(taskId);
     expect(await redrive.policies.remove("mine")).toBe(true);
+    letGo();
+    expect(await enqueued).toBe("UNKNOWN_POLICY");
+    expect(inner.all()).toEqual([]);
+    // A policy with the same id gets the next version.
+    await redrive.policies.register({ policyId: "mine", maxAttempts: 2 });
+    const { taskId } = await redrive.enqueue(task);
+    expect(await redrive.get(taskId)).toMatchObject({ policyVersion: 2 });
+    expect(await redrive.policies.remove("mine")).toBe(false);
   });
 
   it("that are removed while a task chooses them are either unknown to it or stay", async () => {
@@ -159,7 +161,11 @@ describe("policies", () => {
       ),
       redrive.policies.remove("mine"),
     ]);
-    expect([enqueued, removed]).toEqual(["stored", false]);
+    expect([
+      ["stored", false],
+      ["UNKNOWN_POLICY", true],
+    ]).toContainEqual([enqueued, removed]);
+    expect(inner.all()).toHaveLength(removed ? 0 : 1);
   });
 
   it("that are inline in a destination are stored again after they were removed", async () => {
@@ -172,7 +178,7 @@ describe("policies", () => {
     const { policyId = "" } = (await redrive.get(taskId)) ?? {};
     expect(await redrive.policies.remove(policyId)).toBe(true);
     await redrive.enqueue(task);
-    expect(await redrive.policies.get(policyId)).toMatchObject({ policyId, version: 1 });
+    expect(await redrive.policies.get(policyId)).toMatchObject({ policyId, version: 2 });
   });
 
   it("that were removed are reported when their dead letter is redriven, and it stays a dead letter", async () => {

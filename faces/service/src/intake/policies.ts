@@ -5,11 +5,10 @@
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
 import { serviceError } from "../model/errors.ts";
-import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
-import { INLINE_PREFIX, type PolicyRow, type Store } from "../model/store.ts";
+import type { PolicyCache } from "../model/policy-cache.ts";
+import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
-import { PolicyPins } from "./policy-pins.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -18,6 +17,14 @@ export interface PolicyChoice {
   readonly policyId: string;
   readonly policyVersion: number;
 }
+
+interface KnownChoice extends PolicyChoice {
+  /** When it was read. */
+  readonly readAt: number;
+}
+
+/** In a shared store, the newest version is read again after this time. */
+const KNOWN_MS = 2000;
 
 /** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
@@ -41,8 +48,7 @@ export class Policies {
   readonly #now: () => number;
   readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
-  readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
-  readonly #pins = new PolicyPins();
+  readonly #newest = new BoundedCache<KnownChoice>(MAX_KNOWN);
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -55,26 +61,25 @@ export class Policies {
   }
 
   /**
-   * The version to pin a task to, if it is known without reading the store. This and the other
-   * choices keep the policy from being removed until the caller calls `release` after the task is
-   * stored.
+   * The version to pin a task to, if it is known without reading the store. In a shared store another
+   * node may have replaced it a moment ago.
    */
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
-    if (!this.#store.exclusive) return undefined;
-    const key = keyOf(tenantId, policyId);
-    const choice = this.#newest.get(key);
-    if (choice !== undefined) this.#pins.pin(key, 1);
-    return choice;
+    const known = this.#newest.get(keyOf(tenantId, policyId));
+    if (known === undefined) return undefined;
+    const isFresh = this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS;
+    return isFresh ? known : undefined;
+  }
+
+  /** Call when the store has refused a version: it was removed, or another node removed it. */
+  forget(tenantId: string, policyId: string): void {
+    this.#newest.delete(keyOf(tenantId, policyId));
   }
 
   /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
-  choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
-    return this.#pinned(tenantId, policyId, () => this.#choose(tenantId, policyId));
-  }
-
-  async #choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+  async choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
-    if (row !== null) return this.#cache(row);
+    if (row !== null && row.removedAt === null) return this.#cache(row);
     const preset = presetOf(policyId);
     if (preset === undefined) {
       throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
@@ -86,37 +91,19 @@ export class Policies {
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const digest = this.#digest([JSON.stringify(resolvePolicy(document))]);
     const policyId = INLINE_PREFIX + digest.slice(0, 40);
-    const add = async () => this.#cache(await this.#add(tenantId, policyId, document));
-    return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
+    const known = this.known(tenantId, policyId);
+    return known ?? this.#cache(await this.#add(tenantId, policyId, document));
   }
 
   /** The version of an ended task, for its redrive; the newest version if that one was removed. */
-  rechoose(tenantId: string, { policyId, policyVersion }: PolicyChoice): Promise<PolicyChoice> {
-    return this.#pinned(tenantId, policyId, async () => {
-      const needsRow = policyVersion !== PRESET_VERSION;
-      const row = needsRow && (await this.#store.getPolicy(tenantId, policyId, policyVersion));
-      return row === null ? this.#choose(tenantId, policyId) : { policyId, policyVersion };
-    });
-  }
-
-  /** Call when the task is stored, or will never be. */
-  release(tenantId: string, policyId: string): void {
-    this.#pins.pin(keyOf(tenantId, policyId), -1);
-  }
-
-  /** Prevents the removal of the policy until `release`, or until `work` fails. */
-  async #pinned<T>(tenantId: string, policyId: string, work: () => Promise<T>): Promise<T> {
-    const key = keyOf(tenantId, policyId);
-    while (this.#pins.removalOf(key) !== undefined) {
-      await this.#pins.removalOf(key)?.catch(() => {});
-    }
-    this.#pins.pin(key, 1);
-    try {
-      return await work();
-    } catch (error) {
-      this.#pins.pin(key, -1);
-      throw error;
-    }
+  async rechoose(
+    tenantId: string,
+    { policyId, policyVersion }: PolicyChoice,
+  ): Promise<PolicyChoice> {
+    if (policyVersion === PRESET_VERSION) return { policyId, policyVersion };
+    const row = await this.#store.getPolicy(tenantId, policyId, policyVersion);
+    const isLive = row !== null && row.removedAt === null;
+    return isLive ? { policyId, policyVersion } : this.choose(tenantId, policyId);
   }
 
   /**
@@ -128,14 +115,10 @@ export class Policies {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    const choice = await this.#pinned(tenantId, policyId, async () => {
-      await this.#assertNotPreset(tenantId, policyId, document);
-      const standing = await this.#add(tenantId, policyId, document);
-      if (standing.document === JSON.stringify(document)) return this.#cache(standing);
-      throw conflict(policyId, "exists with a different document; replace it");
-    });
-    this.release(tenantId, policyId);
-    return choice;
+    await this.#assertNotPreset(tenantId, policyId, document);
+    const standing = await this.#add(tenantId, policyId, document);
+    if (standing.document === JSON.stringify(document)) return this.#cache(standing);
+    throw conflict(policyId, "exists with a different document; replace it");
   }
 
   /** Tasks may use a preset that has no row yet, so another document would change a live policy. */
@@ -146,7 +129,7 @@ export class Policies {
   ): Promise<void> {
     const preset = presetOf(policyId);
     if (preset === undefined || JSON.stringify(preset) === JSON.stringify(document)) return;
-    if ((await this.#store.getPolicy(tenantId, policyId)) !== null) return;
+    if ((await this.get(policyId, tenantId)) !== null) return;
     throw conflict(policyId, "is a preset with a different document; choose another id");
   }
 
@@ -158,68 +141,60 @@ export class Policies {
     const policyId = idOf(document);
     const change = async () => {
       const standing = await this.#store.getPolicy(tenantId, policyId);
-      if (standing?.document === JSON.stringify(document)) return this.#cache(standing);
+      const isSame = standing?.document === JSON.stringify(document);
+      if (standing !== null && isSame && standing.removedAt === null) return this.#cache(standing);
       // Null: another caller added that version first, and this one follows it.
       const version = (standing?.version ?? 0) + 1;
       const added = await this.#addVersion(tenantId, policyId, version, document);
       return added && this.#cache(added);
     };
-    const retried = () => retryConflicts(policyId, change);
-    const choice = await this.#pinned(tenantId, policyId, retried);
-    this.release(tenantId, policyId);
+    const choice = await retryConflicts(policyId, change);
     this.#onReplaced(tenantId, policyId);
     return choice;
   }
 
-  /** One version, or the newest; null if there is none. */
-  get(
+  /** One version, or the newest; null if there is none, or if it was removed. */
+  async get(
     policyId: string,
     tenantId: string = DEFAULT_TENANT,
     version?: number,
   ): Promise<PolicyRow | null> {
-    return this.#store.getPolicy(tenantId, policyId, version);
+    const row = await this.#store.getPolicy(tenantId, policyId, version);
+    return row === null || row.removedAt !== null ? null : row;
   }
 
   list(tenantId: string = DEFAULT_TENANT): Promise<readonly PolicyRow[]> {
     return this.#store.listPolicies(tenantId);
   }
 
-  /** False while a task that has not ended, or is about to be stored, uses it. */
-  async remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
-    const key = keyOf(tenantId, policyId);
-    await this.#pins.removalOf(key)?.catch(() => {});
-    if (this.#pins.isPinned(key)) return false;
-    this.#newest.delete(key);
-    return this.#pins.remove([key], this.#store.removePolicy(tenantId, policyId));
+  /** False while a task that has not ended uses it. A create that comes later is refused. */
+  remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
+    this.forget(tenantId, policyId);
+    return this.#store.removePolicy(tenantId, policyId, this.#now());
   }
 
   /**
    * Removes inline policies that no stored task uses: callers may send any number. Examines a page
-   * and continues there the next time. True: it found some, so there may be more. In a shared store
-   * it does nothing, because another node may be about to store a task that uses one of them.
+   * and continues there the next time. True: it found some, so there may be more. A task that is about
+   * to be stored under one of them is refused by the store, and its policy is then stored again.
    */
   async removeUnused(): Promise<boolean> {
-    if (!this.#store.exclusive) return false;
     const cursor = this.#unusedAfter;
     const page = await this.#store.unusedPolicies({ limit: UNUSED_LIMIT, cursor });
     this.#unusedAfter = page.cursor ?? undefined;
-    const keyed = page.policies.map((one) => ({ ...one, key: keyOf(one.tenantId, one.policyId) }));
-    const free = keyed.filter(({ key }) => !this.#pins.isPinned(key) && !this.#pins.removalOf(key));
-    if (free.length === 0) return false;
-    for (const { key } of free) this.#newest.delete(key);
-    await this.#pins.remove(
-      free.map(({ key }) => key),
-      this.#store.removeInline(free).then(() => true),
-    );
+    if (page.policies.length === 0) return false;
+    for (const { tenantId, policyId } of page.policies) this.forget(tenantId, policyId);
+    await this.#store.removeInline(page.policies);
     return page.cursor !== null;
   }
 
-  /** Adds the first version. If the id exists, returns its version unchanged. */
+  /** Adds a policy. If the id exists, returns its newest version unchanged. */
   #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyRow> {
     return retryConflicts(policyId, async () => {
-      const added = await this.#addVersion(tenantId, policyId, 1, document);
-      // Null: the policy was removed in between, so the next try adds it.
-      return added ?? this.#store.getPolicy(tenantId, policyId);
+      const standing = await this.#store.getPolicy(tenantId, policyId);
+      if (standing !== null && standing.removedAt === null) return standing;
+      // Null: another caller was first, and the next try finds its version.
+      return this.#addVersion(tenantId, policyId, (standing?.version ?? 0) + 1, document);
     });
   }
 
@@ -233,13 +208,13 @@ export class Policies {
     resolvePolicy(document);
     const text = JSON.stringify(document);
     const row = { tenantId, policyId, version, document: text, createdAt: this.#now() };
-    return (await this.#store.addPolicy(row)) ? row : null;
+    return (await this.#store.addPolicy(row)) ? { ...row, removedAt: null } : null;
   }
 
   #cache({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
     this.#book.addText({ tenantId, ...choice }, document);
-    this.#newest.set(keyOf(tenantId, policyId), choice);
+    this.#newest.set(keyOf(tenantId, policyId), { ...choice, readAt: this.#now() });
     return choice;
   }
 }

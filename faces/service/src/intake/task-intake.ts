@@ -6,12 +6,14 @@ import { assertKey, DocumentError, isObject, resolvePolicy } from "@redrive/core
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
-import { serviceError } from "../model/errors.ts";
+import { serviceError, stopped } from "../model/errors.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
+import type { CallerTransaction, Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
+import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
 import { fingerprintParts } from "./fingerprint.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
@@ -19,6 +21,7 @@ import { checkInput, createTask, type PlainTaskInput, type TaskInput } from "./t
 
 export interface TaskIntakeParts {
   readonly engine: Engine;
+  readonly store: Pick<Store, "createIn">;
   readonly policies: Policies;
   readonly destinationPolicies: DestinationPolicies;
   readonly newId: NewId;
@@ -26,6 +29,10 @@ export interface TaskIntakeParts {
   readonly checkTarget: (url: string) => Target | RefusedTarget;
 }
 
+/** How often a task chooses its policy, if each choice is removed before the task is stored. */
+const MAX_TRIES = 5;
+
+/** With a transaction of the caller, it becomes true when the caller commits. */
 export interface Accepted {
   readonly taskId: string;
   /** The key existed; this is the task that it belongs to. */
@@ -39,24 +46,55 @@ export class TaskIntake {
     this.#parts = parts;
   }
 
-  /** Resolves once the task is durable. `hops`: the Redrive services that it has passed through. */
-  async enqueue(given: TaskInput, tenantId: string, hops: number): Promise<Accepted> {
+  /**
+   * Resolves once the task is durable, or is written in the transaction of the options. `hops`: the
+   * Redrive services that it has passed through.
+   */
+  async enqueue(
+    given: TaskInput,
+    options: string | EnqueueOptions,
+    hops: number,
+  ): Promise<Accepted> {
+    const { tenantId, tx } = readEnqueueOptions(options, this.#parts.store);
     const input = withPlainHeaders(given);
-    const { engine, policies, secrets } = this.#parts;
-    const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
-    try {
-      const task = this.#newTask(input, tenantId, choice);
-      const policy = engine.policies.get(task);
-      if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
-      const { idempotencyKey: key, taskId } = task;
-      const fingerprint =
-        key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
-      const result = await this.create(secrets.seal(withHops(task, hops)), fingerprint);
-      if (result.kind === "created") return { taskId, replayed: false };
-      if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
-      throw keyConflict(key);
-    } finally {
-      policies.release(tenantId, choice.policyId);
+    for (let tries = 1; ; tries++) {
+      const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
+      const accepted = await this.#store(input, tenantId, hops, choice, tx);
+      if (accepted !== null) return accepted;
+      // The policy was removed after it was chosen: choose again.
+      this.#parts.policies.forget(tenantId, choice.policyId);
+      if (tries === MAX_TRIES) throw policyRemoved(choice.policyId);
+    }
+  }
+
+  /** Null: the policy was removed meanwhile. */
+  async #store(
+    input: PlainTaskInput,
+    tenantId: string,
+    hops: number,
+    choice: PolicyChoice,
+    tx: CallerTransaction | undefined,
+  ): Promise<Accepted | null> {
+    const { engine, secrets } = this.#parts;
+    const task = this.#newTask(input, tenantId, choice);
+    const policy = engine.policies.get(task);
+    if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
+    const { idempotencyKey: key, taskId } = task;
+    const fingerprint =
+      key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
+    const sealed = secrets.seal(withHops(task, hops));
+    const result = await (tx === undefined
+      ? this.create(sealed, fingerprint)
+      : this.#createIn(tx, sealed, fingerprint));
+    switch (result.kind) {
+      case "created":
+        return { taskId, replayed: false };
+      case "replayed":
+        return { taskId: result.taskId, replayed: true };
+      case "unknown-policy":
+        return null;
+      default:
+        throw keyConflict(key);
     }
   }
 
@@ -92,7 +130,18 @@ export class TaskIntake {
   #newTask(input: PlainTaskInput, tenantId: string, choice: PolicyChoice): NewTask {
     const { engine, newId, checkTarget } = this.#parts;
     const now = engine.now();
-    return createTask(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
+    const byte = engine.partitionByte(tenantId, input.idempotencyKey ?? null);
+    return createTask(input, { tenantId, taskId: newId(now, byte), now, ...choice, checkTarget });
+  }
+
+  async #createIn(
+    tx: CallerTransaction,
+    task: NewTask,
+    fingerprint: string | null,
+  ): Promise<CreateResult> {
+    const { engine, store } = this.#parts;
+    if (!engine.isRunning() || store.createIn === undefined) throw stopped();
+    return store.createIn(tx, { task, fingerprint });
   }
 
   create(task: NewTask, fingerprint: string | null): Promise<CreateResult> {
@@ -100,6 +149,11 @@ export class TaskIntake {
       this.#parts.engine.create(task, fingerprint, resolve, reject);
     });
   }
+}
+
+/** A policy that callers remove and register all the time. */
+function policyRemoved(policyId: string): Error {
+  return serviceError("UNKNOWN_POLICY", `policy ${JSON.stringify(policyId)} was removed`);
 }
 
 function keyConflict(key: string | null): Error {

@@ -5,6 +5,7 @@
 import type { StopReason } from "@redrive/core";
 import type { DestinationRow } from "./destination-row.ts";
 import type { UnversionedDocument } from "./document-table.ts";
+import type { LaneDue } from "./lane-due.ts";
 import type { AttemptLog, EndedStatus, Lane, NewTask, TaskStatus } from "./task.ts";
 
 /** The work of one transaction. At most 256 items, claims included, keep a transaction short. */
@@ -19,6 +20,11 @@ export interface Batch {
   /** Tasks to run now instead of when they are due. */
   readonly retryNows: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
+  /**
+   * Lanes of partitions that other nodes lease, in which this batch makes a task wait. The store keeps
+   * them until the node that leases the partition has handled them. They have no result.
+   */
+  readonly hints: readonly LaneDue[];
   /** Each replaces or removes the stored document, whatever its version. They have no result. */
   readonly documents: readonly UnversionedDocument[];
 }
@@ -31,6 +37,7 @@ export const EMPTY_BATCH: Omit<Batch, "now" | "nodeId"> = {
   cancels: [],
   retryNows: [],
   claims: [],
+  hints: [],
   documents: [],
 };
 
@@ -84,12 +91,17 @@ export type CreateResult =
   /** The key exists with another fingerprint. */
   | { readonly kind: "conflict"; readonly taskId: string }
   /** The source of the redrive has already been redriven. */
-  | { readonly kind: "redriven"; readonly taskId: string };
+  | { readonly kind: "redriven"; readonly taskId: string }
+  /** The policy version does not exist, or was removed. Version 0 always exists: it is a preset. */
+  | { readonly kind: "unknown-policy" };
+
+/** The store's own short name for a task. Only the store that made it can read it. */
+export type StoreRef = number | string;
 
 /** A claim: the STARTED record. It has everything that an attempt and a decision need. */
 export interface StartedTask extends NewTask {
-  /** The store's short name for the task. A settle passes it back. */
-  readonly ref: number;
+  /** A settle passes it back. */
+  readonly ref: StoreRef;
   readonly attemptNumber: number;
   readonly claimEpoch: number;
   readonly claimedAt: number;
@@ -102,15 +114,54 @@ export interface StartedTask extends NewTask {
 }
 
 /**
- * Claims waiting tasks that are due, earliest first, and starts their next attempt. Never claims a
- * task that is IN_FLIGHT. Claims nothing unless the destination's row has `version`, and nothing if
- * the batch's own write of that row was refused. So a node claims only under the pause, gate and
- * circuit that it knows, and only one of two nodes that want to probe succeeds.
+ * The claim of a task that was inserted already claimed. Field by field: with a spread, every claim would
+ * get its own hidden class.
+ */
+export function freshClaim(task: NewTask, ref: StoreRef, claimedAt: number): StartedTask {
+  return {
+    taskId: task.taskId,
+    tenantId: task.tenantId,
+    idempotencyKey: task.idempotencyKey,
+    destination: task.destination,
+    targetUrl: task.targetUrl,
+    method: task.method,
+    headers: task.headers,
+    body: task.body,
+    bodyRef: task.bodyRef,
+    policyId: task.policyId,
+    policyVersion: task.policyVersion,
+    idempotent: task.idempotent,
+    deadlineAt: task.deadlineAt,
+    createdAt: task.createdAt,
+    scheduledAt: task.scheduledAt,
+    labels: task.labels,
+    callbackUrl: task.callbackUrl,
+    redrivenFrom: task.redrivenFrom,
+    ref,
+    attemptNumber: 1,
+    claimEpoch: 1,
+    claimedAt,
+    nextAttemptAt: task.scheduledAt,
+    lastDelayMs: 0,
+    abandonedCount: 0,
+    cancelRequestedAt: null,
+    lastStatus: null,
+  };
+}
+
+/**
+ * Claims waiting tasks that are due and starts their next attempt; within a partition, the earliest
+ * first. Never claims a task that is IN_FLIGHT. Claims nothing unless the destination's row has
+ * `version`, and nothing if the batch's own write of that row was refused. So a node claims only under
+ * the pause, gate and circuit that it knows, and only one of two nodes that want to probe succeeds.
  */
 export interface ClaimRequest {
   readonly tenantId: string;
   readonly destination: string;
   readonly lane: Lane;
+  /** Where the node expects due tasks, the earliest first. At least one. */
+  readonly partitions: readonly number[];
+  /** Of all partitions together. */
   readonly limit: number;
   /**
    * Tasks that are due within this many milliseconds are claimed too, up to `aheadLimit`.
@@ -124,18 +175,22 @@ export interface ClaimRequest {
 
 export interface ClaimResult {
   readonly tasks: readonly StartedTask[];
-  /** When the next remaining task of the lane is due; null when the lane is empty. */
-  readonly nextDueAt: number | null;
+  /**
+   * When the next remaining task is due, at the index of each requested partition; null: no task of
+   * the lane waits there.
+   */
+  readonly nextDueAts: readonly (number | null)[];
   /** Not null: nothing was claimed, because the stored row is this one. */
   readonly row: DestinationRow | null;
 }
 
 /**
  * Ends a claim. Refused without a change unless the row at `ref` is this task, IN_FLIGHT at this
- * `claimEpoch`: a store may give the `ref` of a removed task to another one. If a cancel was requested during the attempt, every status except SUCCEEDED becomes CANCELLED.
+ * `claimEpoch`: a store may give the `ref` of a removed task to another one. If a cancel was requested
+ * during the attempt, every status except SUCCEEDED becomes CANCELLED.
  */
 export interface Settle extends TaskRef {
-  readonly ref: number;
+  readonly ref: StoreRef;
   readonly claimEpoch: number;
   readonly status: Exclude<TaskStatus, "IN_FLIGHT">;
   readonly reason: StopReason | null;

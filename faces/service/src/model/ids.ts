@@ -7,11 +7,14 @@ import { invalidArgument } from "@redrive/core";
 /** Fills the array with cryptographically random bytes. */
 export type FillRandom = (bytes: Uint8Array) => void;
 
-/** A new id for that instant. Ids of one source strictly increase. */
-export type NewId = (now: number) => string;
+/**
+ * A new id for that instant. Ids of one source strictly increase. `partitionByte`: see
+ * `partition.ts`. Default: random.
+ */
+export type NewId = (now: number, partitionByte?: number) => string;
 
 const POOL_BYTES = 8192;
-/** Of 128 bits, 48 are the instant and 18 the counter and version; the rest is random. */
+/** Of 128 bits, 48 are the instant, 18 the counter and version, 8 the partition; the rest is random. */
 const RANDOM_BYTES = 8;
 const COUNTER_END = 4096;
 
@@ -23,7 +26,7 @@ export function uuidV7(fill: FillRandom): NewId {
   let lastAt = 0;
   let counter = 0;
 
-  return (now) => {
+  return (now, partitionByte) => {
     if (now > lastAt) {
       lastAt = now;
       counter = 0;
@@ -38,16 +41,17 @@ export function uuidV7(fill: FillRandom): NewId {
     }
     const time = lastAt.toString(16).padStart(12, "0");
     const sequence = (0x7000 + counter).toString(16);
-    const random = tail(pool, used);
+    const random = tail(pool, used, partitionByte);
     used += RANDOM_BYTES;
     return `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${random}`;
   };
 }
 
-function tail(pool: Uint8Array, at: number): string {
+function tail(pool: Uint8Array, at: number, partitionByte: number | undefined): string {
   const hex = (offset: number) => HEX[pool[at + offset] ?? 0];
   const variant = HEX[((pool[at] ?? 0) & 0x3f) | 0x80];
-  return `${variant}${hex(1)}-${hex(2)}${hex(3)}${hex(4)}${hex(5)}${hex(6)}${hex(7)}`;
+  const partition = partitionByte === undefined ? hex(1) : HEX[partitionByte & 0xff];
+  return `${variant}${partition}-${hex(2)}${hex(3)}${hex(4)}${hex(5)}${hex(6)}${hex(7)}`;
 }
 
 /** Throws `INVALID_ARGUMENT` unless all are strings; a store would fail on any other value. */

@@ -4,14 +4,11 @@
  * version replaces it as soon as that one can be read.
  */
 import { type Policy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import type { Store } from "./store.ts";
+import { PRESET_VERSION, type Store } from "./store.ts";
 import { type Reading, readPolicy } from "./stored-documents.ts";
 
 /** A full cache is cleared, and its policies are read again. */
 const MAX_POLICIES = 10_000;
-
-/** Internal tasks use a preset unchanged, which needs no row. */
-export const PRESET_VERSION = 0;
 
 export interface PolicyRef {
   readonly tenantId: string;

@@ -1,62 +1,99 @@
 /**
- * Store: the contract of a durable ledger of tasks. A store takes `now` as an argument, reads no
- * clock, uses no randomness and decides nothing, so one conformance suite
- * (`stores/conformance.testing.ts`) holds every store to the same behavior.
+ * Store: the contract of a durable ledger of tasks. A store takes `now` as an argument, uses no
+ * randomness and decides nothing, so one conformance suite (`stores/conformance.testing.ts`) holds
+ * every store to the same behavior. Only leases and shares are judged by the store's own clock.
  *
  * The contract has two parts: the engine runs on `Store`, and users read through `TaskQuery`. The
- * tenant is part of every key and every query.
+ * tenant is part of every key and every query. Every call ends, also by a rejection, within
+ * `STORE_CALL_MS`.
  */
-import type { Batch, CommitResult, StartedTask } from "./batch.ts";
+import type { Batch, CommitResult, Create, CreateResult, StartedTask } from "./batch.ts";
 import type { DestinationRow } from "./destination-row.ts";
 import type { DocumentTable } from "./document-table.ts";
-import type { Lane } from "./task.ts";
+import type { LaneDue } from "./lane-due.ts";
+import type { NodeReport, Renewal } from "./node-report.ts";
 import type { TaskQuery } from "./task-query.ts";
+
+/** The longest time that a call of a store takes. */
+export const STORE_CALL_MS = 5000;
 
 export interface Store {
   /** True if no other process can use the store. At boot, every other node is then dead. */
   readonly exclusive: boolean;
 
+  /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
+  readonly partitions: number;
+
+  /** The clock of the store, in epoch ms: the reference of engine time in a shared store. */
+  clock(): Promise<number>;
+
   /**
    * Carries out a batch in this order: destinations, creates, settles, cancels, retryNows, claims,
-   * documents. Resolves once all of it is durable. A rejection does not say what was done: the
-   * caller must treat every item as unknown. `StoreFullError` says that nothing was done.
-   * `StoreRefusedError` says that nothing was done and that an item is the cause: it fails again.
+   * hints, documents. The order holds for the items of one destination. Resolves once all of it is
+   * durable. The items of one partition are done together or not at all.
+   *
+   * A rejection does not say what was done: some partitions may be done, and others may still be done
+   * later. `StoreFullError` says that nothing was done. `StoreRefusedError` says that nothing was done
+   * and that an item is the cause: it fails again.
    */
   commit(batch: Batch): Promise<CommitResult>;
 
   /**
-   * The lanes whose earliest waiting task is due before `before`, in pages. Each call examines at
-   * most `limit` destinations, for any number of waiting tasks. A page may be empty; only a null
-   * cursor ends the list.
+   * Creates a task inside a transaction of the caller. The task and its key exist once the caller
+   * commits, and a node finds out by a hint that is stored with it. A rejection has a code and leaves
+   * nothing of the task in the transaction. Undefined: this store cannot.
+   */
+  createIn?(tx: CallerTransaction, create: OutboxCreate): Promise<CreateResult>;
+
+  /**
+   * The lanes whose earliest waiting task is due before `before`, by partition, in pages. Each call
+   * examines at most `limit` destinations, for any number of waiting tasks. A page may be empty; only
+   * a null cursor ends the list.
    */
   nextDue(query: DueQuery): Promise<DuePage>;
 
   /**
-   * Claims of other nodes whose lease ended at or before `now`, at most `limit`. In an exclusive
-   * store: the claims of all other nodes.
+   * Calls the listener as soon as another node has stored a hint, or when a node has joined, is leaving,
+   * or has begun or ended to take whole limits. Best effort: `renew` returns every hint. Returns a
+   * function that removes the listener.
+   */
+  onHint(listener: HintListener): () => void;
+
+  /**
+   * Claims in these partitions whose node has no lease, by the store's clock, at most `limit`. In an
+   * exclusive store: the claims of all other nodes.
    */
   lapsed(query: LapsedQuery): Promise<readonly StartedTask[]>;
 
   /** Claims held in the name of `nodeId`. The node releases those that it does not know. */
   claimsOf(nodeId: string, limit: number): Promise<readonly StartedTask[]>;
 
-  /** Writes the node's lease. */
-  renew(lease: NodeLease): Promise<void>;
+  /** Renews the lease of a node, and exchanges what nodes of a fleet must know of each other. */
+  renew(report: NodeReport): Promise<Renewal>;
 
   /** Removes the node's lease. The claims that the node still holds then count as lapsed. */
   retire(nodeId: string): Promise<void>;
 
-  /** The latest stored instant, 0 in an empty store. Engine time never starts before it. */
+  /**
+   * The latest instant of a commit, 0 in an empty store. Engine time never starts before it. A shared
+   * store may return 0 or an earlier one, because engine time follows its clock.
+   */
   latestAt(): Promise<number>;
 
-  /** Adds a version of a policy. False, without a change, if that version exists. */
-  addPolicy(policy: PolicyRow): Promise<boolean>;
-  /** One version, or the newest; null if there is none. */
+  /**
+   * Adds a version of a policy. Versions never change. False, without a change, unless the newest
+   * version, removed ones included, is `version - 1` (0: there is none).
+   */
+  addPolicy(policy: NewPolicy): Promise<boolean>;
+  /** One version, or the newest; null if there is none. A removed one has `removedAt`. */
   getPolicy(tenantId: string, policyId: string, version?: number): Promise<PolicyRow | null>;
-  /** The newest version of each policy. */
+  /** The newest version of each policy that was not removed. */
   listPolicies(tenantId: string): Promise<readonly PolicyRow[]>;
-  /** Removes all versions. False, without a change, while an unfinished task uses one of them. */
-  removePolicy(tenantId: string, policyId: string): Promise<boolean>;
+  /**
+   * Marks all versions as removed, so that no create can use them. False, without a change, if there
+   * is none, or while an unfinished task uses one of them.
+   */
+  removePolicy(tenantId: string, policyId: string, now: number): Promise<boolean>;
 
   getDestination(tenantId: string, name: string): Promise<DestinationRow | null>;
   /** The rows whose circuit is not closed, at most `limit`. */
@@ -64,7 +101,8 @@ export interface Store {
 
   /**
    * Removes tasks and keys whose retention is over, at most `limit`; returns how many. `limit` means
-   * that more may be left, also if a store only visited that many without removing all of them.
+   * that more may be left, also if a store only visited that many without removing all of them. A
+   * store may remove more at once, if that is cheap, as when it drops the table of a whole day.
    */
   sweep(retention: Retention): Promise<number>;
 
@@ -84,7 +122,7 @@ export interface Store {
    */
   unusedPolicies(page: RowPage): Promise<UnusedPolicyPage>;
 
-  /** Removes those of the given inline policies that no stored task uses. */
+  /** Deletes those of the given inline policies that no stored task uses. */
   removeInline(policies: readonly Pick<PolicyRow, "tenantId" | "policyId">[]): Promise<void>;
 
   /** Removes the dead letters among the given tasks; returns how many. Their keys stay. */
@@ -97,12 +135,16 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export interface LaneDue {
-  readonly tenantId: string;
-  readonly destination: string;
-  readonly lane: Lane;
-  readonly dueAt: number;
+/**
+ * A connection of the caller on which a transaction is open, such as a client of `pg`. A pool is not
+ * one: it runs each statement on any of its connections.
+ */
+export interface CallerTransaction {
+  query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
+
+/** It is never inserted as claimed: nobody can send it before the caller commits. */
+export type OutboxCreate = Pick<Create, "task" | "fingerprint">;
 
 /** A position in the rows of a store. */
 export interface RowPage {
@@ -113,6 +155,7 @@ export interface RowPage {
 }
 
 export interface DueQuery extends RowPage {
+  readonly partitions: readonly number[];
   readonly before: number;
 }
 
@@ -139,16 +182,16 @@ export interface UnusedPolicyPage {
 }
 
 export interface LapsedQuery {
-  readonly now: number;
   readonly nodeId: string;
+  readonly partitions: readonly number[];
   readonly limit: number;
 }
 
-export interface NodeLease {
-  readonly nodeId: string;
-  readonly now: number;
-  readonly leaseUntil: number;
-}
+/** Null: hints may have been lost, or the nodes of the fleet have changed. */
+export type HintListener = (lanes: readonly LaneDue[] | null) => void;
+
+/** A policy to add. */
+export type NewPolicy = Omit<PolicyRow, "removedAt">;
 
 export interface PolicyRow {
   readonly tenantId: string;
@@ -158,7 +201,12 @@ export interface PolicyRow {
   /** Core's policy document as JSON. */
   readonly document: string;
   readonly createdAt: number;
+  /** Null unless it was removed. */
+  readonly removedAt: number | null;
 }
+
+/** A task with this version uses a preset unchanged, which needs no row. */
+export const PRESET_VERSION = 0;
 
 /** Begins the ids of inline policies, which tasks bring along. */
 export const INLINE_PREFIX = "inline.";

@@ -20,6 +20,9 @@ export interface TaskQuery {
   /** The tasks of a tenant by status. */
   count(tenantId: string): Promise<TaskCounts>;
 
+  /** How many tasks of a tenant wait or are in flight, for the backlog limit. */
+  countTenant(tenantId: string): Promise<number>;
+
   /**
    * Destinations by name, in pages of at most `limit`. A page may be short, because destinations
    * without a task and without a row are skipped; only a null cursor ends the list.

@@ -4,6 +4,8 @@
  */
 import type { StopReason } from "@redrive/core";
 import type { OnEnd, Settle, StartedTask } from "../model/batch.ts";
+import type { NewId } from "../model/ids.ts";
+import { partitionByteOf } from "../model/partition.ts";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
 
 /** Retries for hours, as senders of webhooks do. Version 0 is the preset itself. */
@@ -72,7 +74,7 @@ export function callbacksOf(
   task: StartedTask,
   settle: Settle,
   now: number,
-  newId: (now: number) => string,
+  newId: NewId,
 ): OnEnd | undefined {
   if (task.callbackUrl === null) return undefined;
   const { attempt, status, reason } = settle;
@@ -82,7 +84,7 @@ export function callbacksOf(
     finishedAt: now,
   };
   const of = (end: Pick<End, "status" | "reason">) =>
-    callbackOf(task, { ...common, ...end }, newId(now));
+    callbackOf(task, { ...common, ...end }, newId(now, partitionByteOf(task.taskId)));
   const cancelled = { CANCELLED: of({ status: "CANCELLED", reason: "aborted" }) };
   return status === "PENDING" ? cancelled : { ...cancelled, [status]: of({ status, reason }) };
 }

@@ -5,12 +5,14 @@
 
 import { overridesIn } from "../deliver/request-headers.ts";
 import { assertKeyTargets } from "../intake/key-targets.ts";
-import type { Policies } from "../intake/policies.ts";
+import type { Policies, PolicyChoice } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
+import type { CreateResult } from "../model/batch.ts";
 import type { NewId } from "../model/ids.ts";
+import { partitionByteOf } from "../model/partition.ts";
 import type { NewTask } from "../model/task.ts";
 import type { TaskFilter, TaskPage, TaskQuery } from "../model/task-query.ts";
-import { markOf, type RedriveJob } from "./redrive-job.ts";
+import { markedId, type RedriveJob } from "./redrive-job.ts";
 import { redrivenTask } from "./redriven-task.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
@@ -27,9 +29,11 @@ export interface RedriverParts {
   readonly secrets: Secrets;
   readonly newId: NewId;
   readonly now: () => number;
-  /** False: the source was already redriven. */
-  readonly create: (task: NewTask) => Promise<boolean>;
+  readonly create: (task: NewTask) => Promise<CreateResult>;
 }
+
+/** How often a redrive chooses a policy that is removed before the task is stored. */
+const MAX_TRIES = 5;
 
 /** The redrive that a new task belongs to, and the targets that it may send to. */
 export type RedriveScope = Pick<RedriveJob, "redriveId" | "targets">;
@@ -48,22 +52,30 @@ export class DeadLetterRedriver {
    * policy was removed, and `TARGET_DENIED` if the redrive may not send to its target or callback.
    */
   async redriveOne(taskId: string, tenantId: string, redrive?: RedriveScope): Promise<boolean> {
-    const { query, policies, secrets, newId, create } = this.#parts;
+    const { query, secrets, newId } = this.#parts;
     const source = await query.get(tenantId, taskId);
     if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
     assertKeyTargets(redrive?.targets ?? undefined, [source.targetUrl, source.callbackUrl]);
     const now = this.#parts.now();
-    const id = newId(now);
-    const marked = redrive ? id.slice(0, 19) + markOf(redrive.redriveId, taskId) : id;
+    // In the partition of its source: both are written together.
+    const id = newId(now, partitionByteOf(taskId));
+    const marked = redrive ? markedId(id, redrive.redriveId, taskId) : id;
     // A secret that cannot be decrypted stays sealed: the new task then fails as the old one would.
     const opened = secrets.open(source);
     const sentKey = opened === null ? undefined : overridesIn(opened.headers).idempotencyKey;
     const task = redrivenTask(opened ?? source, sentKey, marked, now);
-    const choice = await policies.rechoose(tenantId, source);
-    try {
-      return await create(secrets.seal({ ...task, ...choice }));
-    } finally {
-      policies.release(tenantId, choice.policyId);
+    return this.#create(task, source);
+  }
+
+  /** The policy may be removed after it was chosen; then it is chosen again. */
+  async #create(task: NewTask, source: PolicyChoice): Promise<boolean> {
+    const { policies, secrets, create } = this.#parts;
+    const { tenantId } = task;
+    for (let tries = 1; ; tries++) {
+      const choice = await policies.rechoose(tenantId, source);
+      const { kind } = await create(secrets.seal({ ...task, ...choice }));
+      if (kind !== "unknown-policy" || tries === MAX_TRIES) return kind === "created";
+      policies.forget(tenantId, choice.policyId);
     }
   }
 

@@ -116,14 +116,21 @@ export function isOver({ status }: RedriveJob): boolean {
   return status === "DONE" || status === "CANCELLED" || status === "FAILED";
 }
 
+/** The digits of the last group of a UUID. */
+const MARK_DIGITS = 12;
+
 /**
- * The last two groups of the id that this redrive gives to a dead letter's new task. They identify
- * the redrive's own work, also after a crash. 62 bits, as good as random.
+ * The last group of the id that this redrive gives to a dead letter's new task. It identifies the
+ * redrive's own work, also after a crash. 48 bits, as good as random.
  */
 export function markOf(redriveId: string, taskId: string): string {
   const hex = createHash("sha256").update(`${redriveId}\n${taskId}`).digest("hex");
-  const variant = ((Number.parseInt(hex.slice(0, 1), 16) & 3) | 8).toString(16);
-  return `${variant}${hex.slice(1, 4)}-${hex.slice(4, 16)}`;
+  return hex.slice(4, 4 + MARK_DIGITS);
+}
+
+/** The id of the new task, with the mark in place of its last group. */
+export function markedId(newId: string, redriveId: string, taskId: string): string {
+  return newId.slice(0, -MARK_DIGITS) + markOf(redriveId, taskId);
 }
 
 /** The state of a dead letter in a redrive; undefined: redriven earlier, so not in the set. */

@@ -21,7 +21,8 @@ export function randomConformance(open: () => Promise<Store>): void {
         fc.asyncProperty(randomSteps(), async (steps) => {
           const store = await open();
           try {
-            const model = memoryStore({ exclusive: store.exclusive });
+            const { exclusive, partitions } = store;
+            const model = memoryStore({ exclusive, partitions });
             const runners = [new StepRunner(store), new StepRunner(model)] as const;
             for (const [index, step] of steps.entries()) {
               const [result, expected] = await Promise.all(runners.map((run) => run.apply(step)));

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { Batch } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { DocumentTable } from "../model/document-table.ts";
+import { NO_OTHERS } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
 import type { TaskQuery } from "../model/task-query.ts";
 import {
@@ -13,8 +14,10 @@ import {
   batch,
   claimOf,
   DESTINATION,
+  destinationReport,
   dueLanes,
   newTask,
+  report,
   settle,
   T0,
 } from "./store.testing.ts";
@@ -29,18 +32,21 @@ const WAITING = "0180-waiting";
 const KEY = "key";
 const PAGE = { limit: 250 };
 
-/** Members of `Store` without a tenant; the items of a commit and the parts are checked one by one. */
+/**
+ * Members of `Store` without a tenant; the items of a commit and the parts are checked one by one.
+ * `createIn` needs a transaction of a caller, so `postgres-outbox.test.ts` checks it.
+ */
 type Tenantless =
-  | ("exclusive" | "commit" | "query" | "documents" | "close")
-  | ("nextDue" | "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt" | "sweep")
-  | ("removeUnused" | "unusedPolicies");
+  | ("exclusive" | "partitions" | "commit" | "query" | "documents" | "close")
+  | ("clock" | "nextDue" | "onHint" | "lapsed" | "claimsOf" | "retire" | "latestAt" | "sweep")
+  | ("removeUnused" | "unusedPolicies" | "createIn");
 
 /** Everything that takes a tenant. A new member of the contract needs a line in `CALLS`. */
 type Call =
   | Exclude<keyof Store, Tenantless>
   | `query.${keyof TaskQuery}`
   | `documents.${keyof DocumentTable}`
-  | `commit.${Exclude<keyof Batch, "now" | "nodeId">}`
+  | `commit.${Exclude<keyof Batch, "now" | "nodeId" | "hints">}`
   | "commit.redrives";
 
 interface TenantCall {
@@ -109,6 +115,10 @@ const READS = {
     call: ({ query }, tenantId) => query.count(tenantId),
     absent: {},
   },
+  "query.countTenant": {
+    call: ({ query }, tenantId) => query.countTenant(tenantId),
+    absent: 0,
+  },
   "query.destinations": {
     call: ({ query }, tenantId) => query.destinations(tenantId, PAGE),
     absent: { destinations: [], cursor: null },
@@ -154,12 +164,24 @@ const CALLS: Record<Call, TenantCall> = {
     absent: true,
   },
   removePolicy: {
-    call: (store, tenantId) => store.removePolicy(tenantId, "p"),
+    call: (store, tenantId) => store.removePolicy(tenantId, "p", T0),
     absent: false,
   },
   removeInline: {
     call: (store, tenantId) => store.removeInline([{ tenantId, policyId: "p" }]),
     absent: undefined,
+  },
+  renew: {
+    call: async (store, tenantId) => {
+      const slots = { limit: 5, wanted: 5, used: 5 };
+      const destinations = [destinationReport({ tenantId, calls: 9, slots })];
+      const nodeId = `node of ${tenantId}`;
+      const { destinations: shares } = await store.renew(report(nodeId, { destinations }));
+      return shares;
+    },
+    absent: [
+      { row: null, slots: 5, retrySlots: 0, rate: null, retryRate: null, others: NO_OTHERS },
+    ],
   },
   discard: {
     call: (store, tenantId) => store.discard(tenantId, [DEAD, REDRIVEN, WAITING]),
@@ -222,7 +244,7 @@ const CALLS: Record<Call, TenantCall> = {
       const claims = [claimOf("first", { tenantId, version: 1 })];
       return (await store.commit(batch({ claims }))).claims;
     },
-    absent: [{ tasks: [], nextDueAt: null, row: null }],
+    absent: [{ tasks: [], nextDueAts: [null], row: null }],
   },
   "commit.documents": {
     call: async (store, tenantId) => {

@@ -8,6 +8,7 @@ import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
 import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { fleetConformance } from "./conformance-fleet.testing.ts";
 import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
@@ -129,7 +130,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           batch({ now: T0 + 2, claims: [claimOf("first", { limit: 2 })] }),
         );
         expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0, T0 + 1]);
-        expect(claims[0]?.nextDueAt).toBe(T0 + 2);
+        expect(claims[0]?.nextDueAts).toEqual([T0 + 2]);
         expect(claims[0]?.tasks[0]).toMatchObject({
           attemptNumber: 1,
           claimEpoch: 1,
@@ -137,7 +138,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
         const rest = await store.commit(batch({ now: T0 + 2, claims: [claimOf("first")] }));
         expect(rest.claims[0]?.tasks).toHaveLength(1);
-        expect(rest.claims[0]?.nextDueAt).toBe(T0 + 9);
+        expect(rest.claims[0]?.nextDueAts).toEqual([T0 + 9]);
       });
 
       it("claims what becomes due within the time ahead, and nothing later", async () => {
@@ -148,7 +149,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         );
         expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 4, T0 + 5]);
         expect(claims[0]?.tasks.map((task) => task.claimedAt)).toEqual([T0, T0]);
-        expect(claims[0]?.nextDueAt).toBe(T0 + 6);
+        expect(claims[0]?.nextDueAts).toEqual([T0 + 6]);
       });
 
       it("claims everything that is due, and tasks ahead of time only up to their own limit", async () => {
@@ -160,7 +161,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(one.claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 - 1, T0]);
         const two = await store.commit(batch({ now: T0, claims: [ahead(1)] }));
         expect(two.claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 1]);
-        expect(two.claims[0]?.nextDueAt).toBe(T0 + 2);
+        expect(two.claims[0]?.nextDueAts).toEqual([T0 + 2]);
       });
 
       it("returns the complete payload", async () => {
@@ -186,6 +187,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           tenantId: TENANT,
           destination: "other",
           lane: "first",
+          partition: 0,
           dueAt: T0,
         });
       });
@@ -196,7 +198,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const claims = [claimOf("first"), claimOf("first", { limit: 10, version: 1 })];
         const result = await store.commit(batch({ destinations: [{ row }], creates, claims }));
         expect(result.creates).toEqual([{ kind: "created", started: null, row }]);
-        expect(result.claims[0]).toEqual({ tasks: [], nextDueAt: T0, row });
+        expect(result.claims[0]).toEqual({ tasks: [], nextDueAts: [T0], row });
         expect(result.claims[1]?.tasks).toHaveLength(1);
       });
     });
@@ -212,7 +214,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         }),
       );
       expect(result.destinations).toEqual([row]);
-      expect(result.claims).toEqual([{ tasks: [], nextDueAt: T0, row }]);
+      expect(result.claims).toEqual([{ tasks: [], nextDueAts: [T0], row }]);
     });
 
     describe("settles", () => {
@@ -249,9 +251,9 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
         const { attempts } = await store.query.attempts(TENANT, claim.taskId, { limit: 10 });
         expect(attempts).toEqual([attemptLog()]);
-        const due = await dueLanes(store);
-        expect(due).toEqual([
-          { tenantId: TENANT, destination: DESTINATION, lane: "retry", dueAt: T0 + 500 },
+        const lane = { tenantId: TENANT, destination: DESTINATION };
+        expect(await dueLanes(store)).toEqual([
+          { ...lane, lane: "retry", partition: 0, dueAt: T0 + 500 },
         ]);
       });
 
@@ -370,6 +372,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
+    fleetConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);
     detailConformance(() => store);

@@ -5,9 +5,11 @@
 import fc from "fast-check";
 import type { Batch, Create, Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
+import { partitionByteOf as byteOf, partitionByteOfKey } from "../model/partition.ts";
 import type { Store } from "../model/store.ts";
+import { PRESET_VERSION } from "../model/store.ts";
 import type { Lane, NewTask } from "../model/task.ts";
-import { attemptLog, batch, newTask, T0 } from "./store.testing.ts";
+import { attemptLog, batch, newTask, partitionsOf, report, T0 } from "./store.testing.ts";
 import { KINDS, NODES, normalized, sorted, TENANTS } from "./store-content.testing.ts";
 
 const DESTINATIONS = ["https://one.example.com", "https://two.example.com"] as const;
@@ -15,6 +17,9 @@ const KEYS = [null, "k1", "k2"] as const;
 const LANES = ["first", "retry", "suspect"] as const satisfies readonly Lane[];
 const POLICIES = ["p1", "p2"] as const;
 const DAY_MS = 86_400_000;
+const LONG_LEASE_MS = DAY_MS;
+/** Bytes of partitions. Stores have different numbers of partitions. */
+const PARTITION_BYTES = [0, 1, 130] as const;
 const MIN_STEPS = 15;
 const MAX_STEPS = 40;
 /** A settle is for one of the latest claims; older ones have mostly ended. */
@@ -41,11 +46,14 @@ const aCreate = fc.record({
   tenantId: tenant,
   destination,
   policyId,
+  policyVersion: mostly([PRESET_VERSION, 1, 2]),
   key: mostly(KEYS),
   fingerprint: fc.constantFrom("f", "g"),
   inMs: mostly([0, -5, 3, 20]),
   isClaimed: fc.boolean(),
   versionStep,
+  /** For a task without a key. */
+  partitionByte: mostly(PARTITION_BYTES),
   /** The number of the task that it redrives. */
   redrives: mostly([null, 1, 2, 3]),
   body: fc.option(fc.uint8Array({ maxLength: 4 })),
@@ -66,6 +74,8 @@ const aClaim = fc.record({
   tenantId: tenant,
   destination,
   lane: mostly(LANES),
+  // One partition each: how a limit is divided among several is open.
+  partitionByte: mostly(PARTITION_BYTES),
   limit: fc.integer({ min: 1, max: 4 }),
   aheadMs: fc.integer({ min: -5, max: 10 }),
   aheadLimit: fc.nat(2),
@@ -76,6 +86,27 @@ const aClaim = fc.record({
 const aReference = fc.record({ task: pick, isForeign: isRarely, hasFollowUp: fc.boolean() });
 
 const aRow = fc.record({ tenantId: tenant, destination, versionStep, gateInMs: fc.nat(50) });
+
+const aUse = fc.record({
+  limit: fc.integer({ min: 1, max: 5 }),
+  wanted: fc.nat(5),
+  used: fc.nat(2),
+});
+
+const aReport = fc.record({
+  tenantId: tenant,
+  name: destination,
+  version: fc.nat(1),
+  calls: fc.nat(9),
+  failures: fc.nat(3),
+  slowCalls: fc.nat(2),
+  demand: fc.nat(3),
+  slots: fc.option(aUse),
+  retrySlots: fc.option(aUse),
+  // Rates depend on the store's clock.
+  rate: fc.constant(null),
+  retryRate: fc.constant(null),
+});
 
 const aDocument = fc.record({
   kind: fc.constantFrom(...KINDS),
@@ -105,7 +136,14 @@ const step = fc.oneof(
   }),
   fc.record({ kind: fc.constant("put" as const), document: aDocument, version: fc.nat(3) }),
   fc.record({ kind: fc.constant("remove" as const), document: aDocument }),
-  fc.record({ kind: fc.constant("renew" as const), nodeId: node, leaseMs: fc.nat(600) }),
+  fc.record({
+    kind: fc.constant("renew" as const),
+    nodeId: node,
+    // Stores judge leases by their own clocks: a lease has ended, or ends after the test.
+    leaseMs: fc.constantFrom(0, LONG_LEASE_MS),
+    takesAll: isRarely,
+    destinations: few(aReport),
+  }),
   fc.record({ kind: fc.constant("retire" as const), nodeId: node }),
   fc.record({ kind: fc.constant("lapsed" as const), nodeId: node }),
   fc.record({
@@ -163,7 +201,7 @@ export class StepRunner {
         return store.documents.remove(kind, tenantId, id);
       }
       case "renew":
-        return store.renew({ nodeId: step.nodeId, now, leaseUntil: now + step.leaseMs });
+        return this.#renew(step);
       case "retire":
         return store.retire(step.nodeId);
       case "lapsed":
@@ -173,7 +211,7 @@ export class StepRunner {
         return store.addPolicy({ tenantId, policyId, version, document: "{}", createdAt: now });
       }
       case "removePolicy":
-        return store.removePolicy(step.tenantId, step.policyId);
+        return store.removePolicy(step.tenantId, step.policyId, now);
       case "discard":
         return store.discard(
           step.tenantId,
@@ -189,8 +227,17 @@ export class StepRunner {
     }
   }
 
+  async #renew({ kind: _, nodeId, ...fields }: Extract<Step, { kind: "renew" }>): Promise<unknown> {
+    const partitions = partitionsOf(this.#store);
+    const { now, ...renewal } = await this.#store.renew(
+      report(nodeId, { ...fields, now: this.#now, partitions }),
+    );
+    return { ...renewal, hasClock: now > 0 };
+  }
+
   async #lapsed(nodeId: string): Promise<unknown> {
-    const tasks = await this.#store.lapsed({ now: this.#now, nodeId, limit: 250 });
+    const partitions = partitionsOf(this.#store);
+    const tasks = await this.#store.lapsed({ nodeId, partitions, limit: 250 });
     return sorted(normalized(tasks) as readonly unknown[]);
   }
 
@@ -222,13 +269,14 @@ export class StepRunner {
       })),
       creates: step.creates.map((one) => this.#create(one)),
       settles: step.settles.flatMap((one) => this.#settle(one)),
-      claims: step.claims.map(({ versionStep, ...claim }) => ({
+      claims: step.claims.map(({ versionStep, partitionByte, ...claim }) => ({
         ...claim,
+        partitions: [partitionByte % this.#store.partitions],
         version: this.#version(claim.tenantId, claim.destination) + versionStep,
       })),
       cancels: step.cancels.map(({ task, isForeign, hasFollowUp }) => ({
         ...this.#ref(task, isForeign),
-        ...(hasFollowUp && { onEnd: { CANCELLED: this.#newTask(this.#ref(task).tenantId) } }),
+        ...(hasFollowUp && { onEnd: { CANCELLED: this.#followUp(this.#ref(task)) } }),
       })),
       retryNows: step.retryNows.map(({ task, isForeign }) => this.#ref(task, isForeign)),
       documents: step.documents,
@@ -236,13 +284,15 @@ export class StepRunner {
   }
 
   #create(one: CommitStep["creates"][number]): Create {
-    const task = this.#newTask(one.tenantId, {
+    const redrivenFrom = one.redrives === null ? null : this.#ref(one.redrives).taskId;
+    const task = this.#newTask(one.tenantId, partitionByteOf(one, redrivenFrom), {
       destination: one.destination,
       policyId: one.policyId,
+      policyVersion: one.policyVersion,
       idempotencyKey: one.key,
       scheduledAt: this.#now + one.inMs,
       body: one.body,
-      redrivenFrom: one.redrives === null ? null : this.#ref(one.redrives).taskId,
+      redrivenFrom,
     });
     // A redrive uses the key of its source, and has no row in the key table.
     const fingerprint = one.redrives === null && one.key !== null ? one.fingerprint : null;
@@ -257,7 +307,7 @@ export class StepRunner {
     if (claim === undefined) return [];
     const { tenantId, taskId, ref, claimEpoch, attemptNumber } = claim;
     const { status, lane, abandonedCount, lastError } = one;
-    const followUp = () => this.#newTask(tenantId);
+    const followUp = () => this.#followUp(claim);
     return [
       {
         ...{ tenantId, taskId, ref, claimEpoch, status, lane, abandonedCount },
@@ -272,12 +322,19 @@ export class StepRunner {
   }
 
   /** Ids follow from the order of the steps, so that both stores get the same ones. */
-  #newTask(tenantId: string, fields: Partial<NewTask> = {}): NewTask {
-    const taskId = `0190-${String(this.#tasks.length).padStart(12, "0")}`;
+  #newTask(tenantId: string, partitionByte: number, fields: Partial<NewTask> = {}): NewTask {
+    const number = String(this.#tasks.length).padStart(12, "0");
+    const byte = partitionByte.toString(16).padStart(2, "0");
+    const taskId = `01900000-0000-7000-80${byte}-${number}`;
     const times = { createdAt: this.#now, scheduledAt: this.#now };
     const task = newTask({ ...times, ...fields, taskId, tenantId });
     this.#tasks.push(task);
     return task;
+  }
+
+  /** A task that is stored when another ends. */
+  #followUp({ tenantId, taskId }: TaskRef): NewTask {
+    return this.#newTask(tenantId, byteOf(taskId));
   }
 
   /** The version of the stored row, as the earlier steps left it. */
@@ -291,4 +348,13 @@ export class StepRunner {
     const foreign = TENANTS.find((one) => one !== tenantId) ?? tenantId;
     return { tenantId: isForeign ? foreign : tenantId, taskId };
   }
+}
+
+/** Tasks that are stored together, and tasks with the same key, are in one partition. */
+function partitionByteOf(
+  { tenantId, key, partitionByte }: CommitStep["creates"][number],
+  redrivenFrom: string | null,
+): number {
+  if (redrivenFrom !== null) return byteOf(redrivenFrom);
+  return key === null ? partitionByte : partitionByteOfKey(tenantId, key);
 }

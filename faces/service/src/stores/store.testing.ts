@@ -11,7 +11,10 @@ import {
   type StartedTask,
 } from "../model/batch.ts";
 import type { StoredDocument } from "../model/document-table.ts";
-import type { LaneDue, Store } from "../model/store.ts";
+import type { LaneDue } from "../model/lane-due.ts";
+import type { DestinationReport, NodeReport } from "../model/node-report.ts";
+import type { Store } from "../model/store.ts";
+import { PRESET_VERSION } from "../model/store.ts";
 import { type AttemptLog, type Lane, type NewTask, taskIdPrefix } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
@@ -37,7 +40,7 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
     body: new TextEncoder().encode("{}"),
     bodyRef: null,
     policyId: "background",
-    policyVersion: 1,
+    policyVersion: PRESET_VERSION,
     idempotent: true,
     deadlineAt: null,
     createdAt: T0,
@@ -60,7 +63,45 @@ export async function documentsOf(
 /** All lanes with waiting tasks. */
 export async function dueLanes(store: Store): Promise<readonly LaneDue[]> {
   const before = Number.MAX_SAFE_INTEGER;
-  return (await store.nextDue({ before, limit: 10_000 })).lanes;
+  return (await store.nextDue({ partitions: partitionsOf(store), before, limit: 10_000 })).lanes;
+}
+
+/** All partitions of a store. The tasks of `newTask` are in the first one. */
+export function partitionsOf({ partitions }: Store): readonly number[] {
+  return Array.from({ length: partitions }, (_, partition) => partition);
+}
+
+/** A lease of an hour. A lease of 0 ms has ended when the call returns. */
+export function report(nodeId: string, fields: Partial<NodeReport> = {}): NodeReport {
+  return {
+    nodeId,
+    now: T0,
+    leaseMs: 3_600_000,
+    isLeaving: false,
+    takesAll: false,
+    partitions: [],
+    handledHints: [],
+    destinations: [],
+    ...fields,
+  };
+}
+
+/** A report of the usual destination without limits. */
+export function destinationReport(fields: Partial<DestinationReport> = {}): DestinationReport {
+  return {
+    tenantId: TENANT,
+    name: DESTINATION,
+    version: 0,
+    calls: 0,
+    failures: 0,
+    slowCalls: 0,
+    demand: 1,
+    slots: null,
+    retrySlots: null,
+    rate: null,
+    retryRate: null,
+    ...fields,
+  };
 }
 
 export function batch(parts: Partial<Batch> = {}): Batch {
@@ -114,7 +155,7 @@ export function settle(claim: StartedTask, fields: Partial<Settle> = {}): Settle
 
 /** Requests at most ten due tasks of a lane of the usual destination. */
 export function claimOf(lane: Lane, fields: Partial<ClaimRequest> = {}): ClaimRequest {
-  const place = { tenantId: TENANT, destination: DESTINATION, lane };
+  const place = { tenantId: TENANT, destination: DESTINATION, lane, partitions: [0] };
   return { ...place, limit: 10, aheadMs: 0, aheadLimit: 0, version: 0, ...fields };
 }
 

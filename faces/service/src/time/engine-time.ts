@@ -1,19 +1,23 @@
 /**
  * Engine time: an anchor plus the time that has passed on the monotonic clock. It never goes backwards
- * and is never set ahead of the wall clock. A new anchor every ten seconds compares it with the wall
- * clock (`docs/decisions/0022`):
+ * and is never set ahead of its reference: the clock of a shared store, or the wall clock. A new anchor
+ * every ten seconds compares it with the reference (`docs/decisions/0022`):
  * - Behind by more than a second, because the machine slept or the clock was set: after `confirmMs`,
  *   engine time follows by at most an hour per anchor. Eight hours take about 90 seconds.
  * - Ahead by more than a second: engine time runs one percent slower.
- * - Further away than the limits: the wall clock is refused, and the monotonic clock alone counts.
+ * - Further away than the limits: the reference is refused, and the monotonic clock alone counts.
  */
 import type { Clock } from "@redrive/core";
+import { MAX_DRIFT } from "./store-clock.ts";
 
 /** How often a new anchor is taken. A wait is never longer than this without reading the time again. */
 export const ANCHOR_INTERVAL_MS = 10_000;
 
 /** Rounding can delay engine time by at most this much. A larger delay is drift. */
 const MAX_TRAIL_MS = 2;
+
+/** A reading of the reference may be this old: a call to the store takes at most 5 s. */
+const MAX_READING_DELAY_MS = 5000;
 
 /** A larger difference is a step of the wall clock; a smaller one is drift, which is followed. */
 const MAX_DRIFT_MS = 1000;
@@ -27,6 +31,11 @@ const SLOW_RATE = 0.99;
 const HOUR_MS = 3_600_000;
 
 export interface EngineTimeOptions {
+  /**
+   * The clock of a shared store. Engine time is never ahead of it: between two readings it runs slower
+   * by `MAX_DRIFT`, in case the machine's own clock runs too fast. Default: the wall clock.
+   */
+  readonly reference?: Pick<Clock, "now"> | undefined;
   /** A wall clock that is further ahead is refused. Default: 7 days. */
   readonly maxClockStepMs?: number | undefined;
   /** A wall clock that is further behind is refused. Default: 1 hour. */
@@ -38,23 +47,25 @@ export interface EngineTimeOptions {
 export const MAX_CLOCK_STEP_MS: number = 7 * 24 * HOUR_MS;
 export const MAX_CLOCK_AHEAD_MS: number = HOUR_MS;
 
-/** How engine time relates to the wall clock. `following`: behind it. `ahead`: runs slower. */
+/** How engine time relates to its reference. `following`: behind it. `ahead`: runs slower. */
 export type ClockState = "synced" | "following" | "ahead" | "refused";
 
 export interface ClockStatus {
   readonly state: ClockState;
-  /** How far the wall clock is ahead of engine time; negative: behind. */
+  /** How far the reference is ahead of engine time; negative: behind. */
   readonly skewMs: number;
 }
 
 export class EngineTime {
   readonly #clock: Clock;
+  readonly #reference: Pick<Clock, "now">;
   readonly #maxClockStepMs: number;
   readonly #maxClockAheadMs: number;
   readonly #confirmMs: number;
+  readonly #normalRate: number;
   #anchorAt: number;
   #anchorMs: number;
-  #rate = 1;
+  #rate: number;
   #state: ClockState = "synced";
   /** Since when the wall clock is ahead, on the monotonic clock; undefined: it is not. */
   #behindSinceMs: number | undefined;
@@ -62,10 +73,13 @@ export class EngineTime {
   /** `latestAt`: the latest stored instant. Engine time never starts before it. */
   constructor(clock: Clock, latestAt: number, options: EngineTimeOptions = {}) {
     this.#clock = clock;
+    this.#reference = options.reference ?? clock;
+    this.#normalRate = options.reference === undefined ? 1 : 1 - MAX_DRIFT;
+    this.#rate = this.#normalRate;
     this.#maxClockStepMs = options.maxClockStepMs ?? MAX_CLOCK_STEP_MS;
     this.#maxClockAheadMs = options.maxClockAheadMs ?? MAX_CLOCK_AHEAD_MS;
     this.#confirmMs = Math.max(ANCHOR_INTERVAL_MS, options.confirmMs ?? 0);
-    this.#anchorAt = Math.max(clock.now(), latestAt);
+    this.#anchorAt = Math.max(Math.floor(this.#reference.now()), latestAt);
     this.#anchorMs = clock.monotonicMs();
     this.#renewAnchor(this.#anchorAt, this.#anchorMs);
   }
@@ -92,36 +106,38 @@ export class EngineTime {
 
   /** Read now; the state is that of the last anchor. */
   status(): ClockStatus {
-    const skewMs = this.#clock.now() - this.now();
+    const skewMs = Math.floor(this.#reference.now()) - this.now();
     return { state: this.#state, skewMs };
   }
 
   /**
-   * The time by which leases end. Nodes follow a step of the wall clock at different moments, so a
-   * lease counts from the wall clock where that is later.
+   * The reference was read again, with a shorter round trip than before: a delay that such trips
+   * explain ends at once.
    */
-  leaseNow(): number {
+  followReading(): void {
     const now = this.now();
-    const skewMs = this.#clock.now() - now;
-    return skewMs > 0 && skewMs <= this.#maxClockStepMs ? now + skewMs : now;
+    const behindMs = Math.floor(this.#reference.now()) - now;
+    if (behindMs <= 0 || behindMs > MAX_READING_DELAY_MS) return;
+    this.#anchorMs = this.#clock.monotonicMs();
+    this.#anchorAt = now + behindMs;
   }
 
   /**
-   * The wall clock rounds to whole milliseconds, so the anchor may be up to one millisecond late. A
-   * later reading of the wall clock reveals the delay, and engine time catches up.
+   * A clock rounds to whole milliseconds, so the anchor may be up to one millisecond late. A later
+   * reading of the clock reveals the delay, and engine time catches up.
    */
   #catchUp(): void {
     const now = this.now();
-    const behindMs = Math.floor(this.#clock.now()) - now;
+    const behindMs = Math.floor(this.#reference.now()) - now;
     if (behindMs <= 0 || behindMs > MAX_TRAIL_MS) return;
     this.#anchorMs = this.#clock.monotonicMs();
     this.#anchorAt = now + behindMs;
   }
 
   #renewAnchor(now: number, monotonicMs: number): void {
-    const skewMs = this.#clock.now() - now;
+    const skewMs = Math.floor(this.#reference.now()) - now;
     this.#state = this.#stateAt(skewMs);
-    this.#rate = this.#state === "ahead" ? SLOW_RATE : 1;
+    this.#rate = this.#state === "ahead" ? SLOW_RATE : this.#normalRate;
     this.#anchorMs = monotonicMs;
     this.#anchorAt = now + this.#stepMs(skewMs, monotonicMs);
   }

@@ -4,8 +4,10 @@ import type { Batch } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
+import type { OwnPartitions } from "../node/own-partitions.ts";
 import { claimRequestOf, type PlannedClaim } from "../schedule/planned-claim.ts";
-import type { CommitItems } from "./commit-queue.ts";
+import { hintsOf } from "./commit-hints.ts";
+import type { CommitItems, CreateItem } from "./commit-queue.ts";
 
 /** A commit that is under way: its batch, and what is needed to handle its result. */
 export interface PendingCommit extends CommitItems {
@@ -17,6 +19,50 @@ export interface PendingCommit extends CommitItems {
   readonly written: readonly DestinationRuntime[];
 }
 
+/**
+ * The commit without claims, and starts of new tasks, at destinations whose row it writes. A shared
+ * store is atomic per partition only, and the row may be in another one. The claims wait until the row
+ * is stored: if another node has written it first, they must not be made.
+ */
+export function rowsFirst(commit: PendingCommit): RowsFirst {
+  const isWritten = (destination: DestinationRuntime) => commit.written.includes(destination);
+  const isDeferred = commit.claims.map(({ lane }) => isWritten(lane.destination));
+  const starts = commit.creates.flatMap((item, index) => {
+    const permit = commit.permits[index];
+    return permit !== undefined && isWritten(item.destination) ? [{ item, permit }] : [];
+  });
+  const isDeferredStart = commit.creates.map(({ destination }) => isWritten(destination));
+  const { batch } = commit;
+  return {
+    claims: commit.claims.filter((_, index) => isDeferred[index]),
+    starts,
+    commit: {
+      ...commit,
+      claims: commit.claims.filter((_, index) => !isDeferred[index]),
+      permits: commit.permits.map((one, index) => (isDeferredStart[index] ? undefined : one)),
+      batch: {
+        ...batch,
+        claims: batch.claims.filter((_, index) => !isDeferred[index]),
+        creates: batch.creates.map((create, index) =>
+          isDeferredStart[index] ? { ...create, claimVersion: null } : create,
+        ),
+      },
+    },
+  };
+}
+
+/** A commit, and what is left out of it. */
+export interface RowsFirst {
+  readonly commit: PendingCommit;
+  readonly claims: readonly PlannedClaim[];
+  readonly starts: readonly { readonly item: CreateItem; readonly permit: Permit }[];
+}
+
+export interface CommitBatchParts {
+  readonly guardSaver: GuardSaver;
+  readonly partitions: OwnPartitions;
+}
+
 /** Builds a commit; undefined if there is nothing to write. */
 export function buildCommit(
   author: Pick<Batch, "now" | "nodeId">,
@@ -24,13 +70,13 @@ export function buildCommit(
   permits: readonly (Permit | undefined)[],
   claims: readonly PlannedClaim[],
   changed: Set<DestinationRuntime>,
-  guardSaver: GuardSaver,
+  { guardSaver, partitions }: CommitBatchParts,
 ): PendingCommit | undefined {
   const rows = changedRows(items, permits, claims, changed);
   for (const destination of changed) guardSaver.recordChange(destination);
   const documents = guardSaver.take(author.now);
-  const { creates, settles, cancels, retryNows } = items;
-  const count = creates.length + settles.length + cancels.length + retryNows.length;
+  const { creates, settles, cancels, retryNows, hints } = items;
+  const count = creates.length + settles.length + cancels.length + retryNows.length + hints.length;
   if (count + claims.length + rows.size + documents.length === 0) return undefined;
   const versionOf = (destination: DestinationRuntime) =>
     (rows.get(destination) ?? destination.row).version;
@@ -48,10 +94,11 @@ export function buildCommit(
     cancels: cancels.map(({ request }) => request),
     retryNows: retryNows.map(({ request }) => request),
     claims: claims.map((claim) => claimRequestOf(claim, versionOf(claim.lane.destination))),
+    hints: hintsOf(items, partitions),
     documents,
   };
   const written = [...rows.keys()];
-  return { creates, settles, cancels, retryNows, batch, permits, claims, written };
+  return { creates, settles, cancels, retryNows, hints, batch, permits, claims, written };
 }
 
 /**

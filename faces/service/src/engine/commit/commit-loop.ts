@@ -16,13 +16,14 @@ import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
 import type { NodeState } from "../node/node-state.ts";
+import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import { buildCommit, type PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
-import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+import { applyFailure, applyResult, type CommitContext, writeRowsFirst } from "./commit-results.ts";
 import { RefusedItems } from "./refused-items.ts";
 
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
@@ -43,6 +44,7 @@ export interface CommitLoopParts {
   readonly scheduler: Scheduler;
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
+  readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
 }
 
@@ -133,7 +135,7 @@ export class CommitLoop {
   };
 
   #gather(now: number): PendingCommit | undefined {
-    const { node, scheduler, guardSaver, queue } = this.#parts;
+    const { node, scheduler, queue } = this.#parts;
     const items = queue.take(MAX_ITEMS);
     const { creates, settles, cancels, retryNows } = items;
     const count = creates.length + settles.length + cancels.length + retryNows.length;
@@ -142,7 +144,9 @@ export class CommitLoop {
     const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
     const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
     const author = { now, nodeId: node.nodeId };
-    return buildCommit(author, items, permits, claims, queue.takeChanged(), guardSaver);
+    const commit = buildCommit(author, items, permits, claims, queue.takeChanged(), this.#parts);
+    const isAtomic = this.#parts.store.exclusive;
+    return commit === undefined || isAtomic ? commit : writeRowsFirst(this.#context(), commit);
   }
 
   /**
@@ -190,7 +194,7 @@ export class CommitLoop {
     }
     guardSaver.recordFailure();
     for (const commit of commits) {
-      queue.restore(commit.settles, commit.written);
+      queue.restore(commit.settles, commit.written, commit.hints);
       applyFailure(this.#context(), commit, error);
       this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
     }

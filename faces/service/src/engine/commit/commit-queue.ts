@@ -15,6 +15,7 @@ import type {
   SettleResult,
   TaskRef,
 } from "../../model/batch.ts";
+import type { LaneDue } from "../../model/lane-due.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 
 export interface CreateItem {
@@ -52,6 +53,8 @@ export interface CommitItems {
   readonly settles: readonly SettleItem[];
   readonly cancels: readonly CancelItem[];
   readonly retryNows: readonly RetryNowItem[];
+  /** Hints about tasks of earlier commits. */
+  readonly hints: readonly LaneDue[];
 }
 
 export class CommitQueue {
@@ -60,6 +63,7 @@ export class CommitQueue {
   readonly #cancels = new TurnQueue<CancelItem>();
   readonly #retryNows = new TurnQueue<RetryNowItem>();
   #changed = new Set<DestinationRuntime>();
+  #hints: LaneDue[] = [];
   #listener: (() => void) | undefined;
 
   /** The commit loop listens for requests. */
@@ -92,6 +96,18 @@ export class CommitQueue {
     this.request();
   }
 
+  /** The row of the destination is to be written, if it has changed. */
+  addChanged(destination: DestinationRuntime): void {
+    this.#changed.add(destination);
+    this.request();
+  }
+
+  /** The node that leases the partition learns in the next commit that a task is due there. */
+  addHint(hint: LaneDue): void {
+    this.#hints.push(hint);
+    this.request();
+  }
+
   /** The number of settles that wait. */
   settleCount(): number {
     return this.#settles.length;
@@ -99,7 +115,7 @@ export class CommitQueue {
 
   isEmpty(): boolean {
     const waiting = this.#creates.length + this.#settles.length + this.#cancels.length;
-    return waiting + this.#retryNows.length + this.#changed.size === 0;
+    return waiting + this.#retryNows.length + this.#changed.size + this.#hints.length === 0;
   }
 
   /** Takes at most `max` items, but always one create if there is one. */
@@ -109,7 +125,9 @@ export class CommitQueue {
     const retryNows = this.#retryNows.take(max - settles.length - cancels.length);
     const taken = settles.length + cancels.length + retryNows.length;
     const creates = this.#creates.take(Math.max(1, max - taken));
-    return { creates, settles, cancels, retryNows };
+    const hints = this.#hints;
+    this.#hints = [];
+    return { creates, settles, cancels, retryNows, hints };
   }
 
   /** Takes the destinations whose row a failed commit did not write. */
@@ -119,8 +137,13 @@ export class CommitQueue {
     return changed;
   }
 
-  /** Puts the settles and the rows of a failed commit back. The epoch makes a repeat safe. */
-  restore(settles: readonly SettleItem[], changed: readonly DestinationRuntime[]): void {
+  /** Puts the settles, rows and hints of a failed commit back. The epoch makes a repeat safe. */
+  restore(
+    settles: readonly SettleItem[],
+    changed: readonly DestinationRuntime[],
+    hints: readonly LaneDue[] = [],
+  ): void {
+    this.#hints = [...this.#hints, ...hints];
     for (const item of settles.toReversed()) this.#settles.pushFirst(item.settle.tenantId, item);
     for (const destination of changed) this.#changed.add(destination);
   }

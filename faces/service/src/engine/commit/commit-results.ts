@@ -7,10 +7,12 @@ import type { CommitResult, CreateResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
+import { assignSlots } from "../schedule/assign-slots.ts";
 import { originOf } from "../schedule/origin.ts";
+import type { PlannedClaim } from "../schedule/planned-claim.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
-import type { PendingCommit } from "./commit-batch.ts";
+import { type PendingCommit, rowsFirst } from "./commit-batch.ts";
 import { type CreateItem, failItems } from "./commit-queue.ts";
 
 export interface CommitContext {
@@ -49,7 +51,7 @@ function applyClaims(
   for (const [index, claim] of claims.entries()) {
     const result = results[index];
     if (result === undefined) continue;
-    const origins = context.scheduler.assignSlots(claim, result, context.now);
+    const origins = assignSlots(context.scheduler.slots, claim, result, context.now);
     context.scheduler.recordClaimed(claim, result);
     const { destination } = claim.lane;
     if (result.row !== null) adopt(context, destination, result.row);
@@ -74,7 +76,8 @@ function applyCreate(
   if (result.kind === "created" && started === null) {
     if (result.row !== null) adopt(context, destination, result.row);
     destination.lanes.first.origin ??= originOf(create.task.targetUrl);
-    context.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
+    const { taskId, scheduledAt } = create.task;
+    context.scheduler.expectTask(destination.lanes.first, taskId, scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
@@ -91,10 +94,25 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
   }
   const { cancels, retryNows } = commit;
   failItems({ creates: [], cancels, retryNows }, error);
-  for (const claim of commit.claims) {
-    returnPermits(context, claim.lane.destination, claim.permits);
-    context.scheduler.recordUnclaimed(claim);
-  }
+  for (const claim of commit.claims) returnClaim(context, claim);
+}
+
+/**
+ * The commit without claims from destinations whose rows it writes: those are claimed from in the next
+ * commit.
+ */
+export function writeRowsFirst(context: CommitContext, commit: PendingCommit): PendingCommit {
+  if (commit.written.length === 0) return commit;
+  const { commit: rows, claims, starts } = rowsFirst(commit);
+  for (const claim of claims) returnClaim(context, claim);
+  for (const { item, permit } of starts) returnStart(context, item, permit);
+  return rows;
+}
+
+/** A planned claim is not made. */
+function returnClaim(context: CommitContext, claim: PlannedClaim): void {
+  returnPermits(context, claim.lane.destination, claim.permits);
+  context.scheduler.recordUnclaimed(claim);
 }
 
 function adopt(
@@ -108,7 +126,11 @@ function adopt(
 }
 
 /** A new task that was to start at once does not start. */
-function returnStart(context: CommitContext, { create, destination }: CreateItem, permit: Permit) {
+function returnStart(
+  context: CommitContext,
+  { create, destination }: CreateItem,
+  permit: Permit,
+): void {
   const { tenantId, targetUrl } = create.task;
   context.scheduler.slots.release(tenantId, originOf(targetUrl));
   returnPermits(context, destination, [permit]);

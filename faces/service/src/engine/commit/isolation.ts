@@ -115,6 +115,7 @@ function sliceOf(commit: PendingCommit, start: number, end: number): PendingComm
     retryNows: part(commit.retryNows, cut.retryNows),
     claims: part(commit.claims, cut.claims),
     written: part(commit.written, cut.destinations),
+    hints: commit.hints,
     batch: {
       now: batch.now,
       nodeId: batch.nodeId,
@@ -124,6 +125,8 @@ function sliceOf(commit: PendingCommit, start: number, end: number): PendingComm
       cancels: part(batch.cancels, cut.cancels),
       retryNows: part(batch.retryNows, cut.retryNows),
       claims: part(batch.claims, cut.claims),
+      // With every part: a hint that is stored twice, or before its task, is harmless.
+      hints: batch.hints,
       documents: part(batch.documents, cut.documents),
     },
   };

@@ -5,21 +5,25 @@
  * node knows.
  */
 import {
-  Admission,
   type AdmissionRequest,
+  type Breaker,
   BudgetShare,
   classifyOutcome,
   createConcurrency,
   createGuards,
   type Destination,
+  FleetAdmission,
+  type FleetShare,
   type Gates,
   type Guards,
   guardOptionsOf,
   type HoldReason,
+  NO_SHARE,
   type Outcome,
   type Permit,
   type Policy,
   type Random,
+  type ReservedTokens,
   rampUp,
   recheckPermit,
   replaceGuards,
@@ -29,10 +33,12 @@ import {
   skipGateRamp,
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import type { DestinationReport, DestinationShare } from "../../model/node-report.ts";
 import { type Reading, readDestination } from "../../model/stored-documents.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
+import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
 import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
 
@@ -59,7 +65,7 @@ export class DestinationRuntime {
   document: Destination = DEFAULTS;
   /** How the document was read. While it is unreadable, every task here is held. */
   reading: Reading<Destination> = READ_DEFAULTS;
-  #admission: Admission | undefined;
+  #admission: FleetAdmission | undefined;
   /** Guard state that an earlier process saved, until the row is known and the guards exist. */
   #savedText: string | undefined;
   /** For `GuardSaver`: whether the guard state is to be saved, and when it was saved last. */
@@ -72,11 +78,16 @@ export class DestinationRuntime {
   hasSavedGuards = false;
   /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
   users = 0;
-  #usedAt: number;
+  /** When a permit was last requested or an attempt ended. */
+  usedAt: number;
+  readonly fleetState: FleetState;
+  readonly #fleet: FleetView<DestinationRuntime>;
   /** The tenant's share of the retry budget of the whole service. */
   readonly #serviceBudget: BudgetShare | undefined;
   /** Until when the probe of a half-open breaker keeps other nodes out. */
   #probeUntil = 0;
+  /** The generation of the breaker that the announcement is for. */
+  #probeOf = 0;
 
   /** `serviceBudget`: the retry budget of the whole service; undefined: none. */
   constructor(
@@ -84,26 +95,32 @@ export class DestinationRuntime {
     key: { tenantId: string; name: string },
     now: number,
     serviceBudget: SharedBudget | undefined,
+    fleet: FleetView<DestinationRuntime> = ALONE,
   ) {
+    this.#fleet = fleet;
+    this.fleetState = new FleetState(fleet);
     this.#serviceBudget = serviceBudget && new BudgetShare(serviceBudget, key.tenantId);
     this.tenantId = key.tenantId;
     this.name = key.name;
     this.#random = random;
     this.row = blankDestination(key.tenantId, key.name);
     this.#createdAt = now;
-    this.#usedAt = now;
+    this.usedAt = now;
     this.lanes = createLanes<DestinationRuntime>(this);
   }
 
   /** Created on first use, so ten thousand destinations that only wait cost little. */
-  get admission(): Admission {
-    this.#admission ??= new Admission(
-      this.#createGuards(this.#createdAt),
-      this.document.retryAfterGate,
-      this.#random,
-      this.#serviceBudget,
-    );
+  get admission(): FleetAdmission {
+    this.#admission ??= this.#createAdmission();
     return this.#admission;
+  }
+
+  #createAdmission(): FleetAdmission {
+    const guards = this.#createGuards(this.#createdAt);
+    const { retryAfterGate } = this.document;
+    const admission = new FleetAdmission(guards, retryAfterGate, this.#random, this.#serviceBudget);
+    if (!this.#fleet.takesAll) admission.share = NO_SHARE;
+    return admission;
   }
 
   get guards(): Guards {
@@ -112,9 +129,51 @@ export class DestinationRuntime {
 
   #createGuards(now: number): Guards {
     const options = guardOptionsOf(this.document);
-    return this.#savedText === undefined
-      ? createGuards(options, now)
-      : decodeGuards(options, this.#savedText, now);
+    const guards =
+      this.#savedText === undefined
+        ? createGuards(options, now)
+        : decodeGuards(options, this.#savedText, now);
+    this.fleetState.shareBudget(guards, options, now);
+    return guards;
+  }
+
+  /** Follows changes of the fleet: other nodes, another part of the retry budget. */
+  followFleet(now: number): void {
+    const admission = this.#admission;
+    if (admission === undefined) return;
+    this.fleetState.shareBudget(admission.guards, guardOptionsOf(this.document), now);
+    if (this.#fleet.takesAll) admission.share = undefined;
+    else admission.share ??= NO_SHARE;
+  }
+
+  /** The tokens of a rate that were reserved for this node. */
+  get reserved(): readonly ReservedTokens[] {
+    return this.#admission?.share?.rate ?? [];
+  }
+
+  /** The store may give what the node does not want to others before this node gets the response. */
+  limitShare({ slots, retrySlots }: DestinationReport): void {
+    const { share } = this.admission;
+    if (share === undefined) return;
+    this.admission.share = {
+      slots: Math.min(share.slots, slots?.wanted ?? share.slots),
+      retrySlots: Math.min(share.retrySlots, retrySlots?.wanted ?? share.retrySlots),
+      rate: share.rate,
+    };
+  }
+
+  /** Applies the node's new share of the limits, and what other nodes have seen. */
+  applyShare(
+    share: DestinationShare,
+    report: DestinationReport,
+    fleetShare: FleetShare,
+    now: number,
+  ): void {
+    const { admission } = this;
+    this.fleetState.record(share, report, this.document.retryBudget, now);
+    if (!this.#fleet.takesAll) admission.share = fleetShare;
+    admission.lacksShare = false;
+    admission.setOthers(share.others, admission.guards.breaker, now);
   }
 
   /** Continues with the guard state that an earlier process saved, unless the guards exist. */
@@ -139,7 +198,7 @@ export class DestinationRuntime {
    */
   isIdleSince(at: number): boolean {
     const { row } = this;
-    if (this.users > 0 || this.#usedAt > at || this.isSavePending) return false;
+    if (this.users > 0 || this.usedAt > at || this.isSavePending) return false;
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
@@ -159,13 +218,21 @@ export class DestinationRuntime {
 
   /** A permit for one attempt. Undefined if a guard holds it; `heldBy` and `readyAt` are then set. */
   takePermit(isRetry: boolean, now: number): Permit | undefined {
-    this.#usedAt = now;
+    this.usedAt = now;
     const { breaker } = this.guards;
     const permit = this.admission.enter(this.#requestFor(isRetry), breaker, now);
+    if (!this.#fleet.takesAll) this.#fleet.recordUse(this);
     if (permit === undefined) return undefined;
-    if (breaker?.state === "HALF_OPEN") this.#probeUntil = now + breaker.options.openMs;
+    if (breaker?.state === "HALF_OPEN") this.#announceProbe(breaker, now);
     if (permit.kind === "first") this.#uncountFirst(permit);
     return permit;
+  }
+
+  /** An announcement that no probe has used yet still keeps the other nodes out. */
+  #announceProbe({ generation, options }: Breaker, now: number): void {
+    if (this.#probeOf === generation && this.#probeUntil > now) return;
+    this.#probeOf = generation;
+    this.#probeUntil = now + options.openMs;
   }
 
   /**
@@ -213,6 +280,7 @@ export class DestinationRuntime {
   maySend(permit: Permit, now: number, throttled: boolean): boolean {
     // The claim succeeded, so the row that this node knows is the stored one.
     this.#savedText = undefined;
+    this.fleetState.isRowKnown = true;
     const request = permit.kind === "first" ? FIRST : retryRequest(throttled);
     const { admission } = this;
     if (!recheckPermit(admission, permit, this.guards.breaker, request, now)) return false;
@@ -233,7 +301,7 @@ export class DestinationRuntime {
     outcome: Outcome,
     durationMs: number,
   ): void {
-    this.#usedAt = now;
+    this.usedAt = now;
     const { breaker } = this.guards;
     const verdict = classifyOutcome(policy, outcome);
     this.admission.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
@@ -262,6 +330,7 @@ export class DestinationRuntime {
   /** This node wrote the row. */
   recordWrite(row: DestinationRow): void {
     this.row = row;
+    this.fleetState.isRowKnown = true;
   }
 
   /** Adopts a row that another node wrote. */
@@ -269,6 +338,7 @@ export class DestinationRuntime {
     const previous = this.row;
     const { admission } = this;
     this.row = row;
+    this.fleetState.isRowKnown = true;
     // Saved guard state applies only to the document that was in effect when it was saved.
     if (previous.version > 0) this.#savedText = undefined;
     if (row.document !== previous.document) this.#configure(row.document, now);
@@ -302,6 +372,14 @@ export class DestinationRuntime {
     const guards = this.#savedText === undefined ? keepUnchanged(current, next) : next.guards;
     keepOpen(current.guards, guards, now);
     replaceGuards(this.admission, guards, this.document.retryAfterGate);
+    this.dropShare();
+  }
+
+  /** Its share is not valid any more: the limits have changed, or other nodes may have it. */
+  dropShare(): void {
+    if (this.#admission?.share === undefined) return;
+    this.#admission.share = NO_SHARE;
+    this.fleetState.reportedAt = 0;
   }
 }
 

@@ -8,7 +8,8 @@ import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import type { Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
-import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { pinnedTask } from "../../stores/pinned-task.testing.ts";
+import { documentsOf, T0, TENANT } from "../../stores/store.testing.ts";
 import { EngineTime } from "../../time/engine-time.ts";
 import { Engine } from "../engine.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
@@ -37,7 +38,7 @@ async function setup(store: MemoryStore = memoryStore()) {
     const times = { createdAt: clock.now(), scheduledAt: clock.now() };
     const task = { ...times, destination, targetUrl: `https://example.com/${status}`, ...fields };
     const nothing = () => {};
-    engine.create(newTask(task), null, nothing, nothing);
+    engine.create(pinnedTask(task), null, nothing, nothing);
   };
   return { clock, store, engine, send };
 }

@@ -6,6 +6,7 @@ import type { Random, SharedBudget } from "@redrive/core";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
+import type { FleetView } from "./fleet-state.ts";
 
 /** Longer than every window of the default guards, so that their state has aged out. */
 export const IDLE_MS = 600_000;
@@ -21,6 +22,8 @@ export interface DestinationsOptions {
   readonly serviceBudget?: SharedBudget | undefined;
   /** Default: no guard state is restored. */
   readonly readGuards?: ReadGuards | undefined;
+  /** The other nodes. Default: there are none. */
+  readonly fleet?: FleetView<DestinationRuntime> | undefined;
 }
 
 export class Destinations {
@@ -85,8 +88,9 @@ export class Destinations {
 
   #create(tenantId: string, name: string): DestinationRuntime {
     const random = this.#random.fork(`destination/${keyOf(tenantId, name)}`);
-    const { serviceBudget } = this.#options;
-    return new DestinationRuntime(random, { tenantId, name }, this.#time.now(), serviceBudget);
+    const { serviceBudget, fleet } = this.#options;
+    const key = { tenantId, name };
+    return new DestinationRuntime(random, key, this.#time.now(), serviceBudget, fleet);
   }
 
   /** If the state cannot be read, the guards start fresh. */

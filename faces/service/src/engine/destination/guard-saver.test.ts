@@ -17,7 +17,8 @@ import { notStarted } from "../../deliver/attempt-result.ts";
 import type { Batch } from "../../model/batch.ts";
 import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
-import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { pinnedTask } from "../../stores/pinned-task.testing.ts";
+import { documentsOf, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
@@ -71,7 +72,7 @@ async function setup(document: object = {}, exclusive = true) {
     for (let n = 0; n < count; n++) {
       const times = { createdAt: clock.now(), scheduledAt: clock.now() };
       by.create(
-        newTask(times),
+        pinnedTask(times),
         null,
         () => {},
         () => {},
@@ -191,7 +192,7 @@ describe("the guard state", () => {
     const times = { createdAt: clock.now(), scheduledAt: clock.now() };
     const nothing = () => {};
     for (const destination of destinations) {
-      engine.create(newTask({ ...times, destination }), null, nothing, nothing);
+      engine.create(pinnedTask({ ...times, destination }), null, nothing, nothing);
     }
     await clock.advance(500 / 0.32 + 3000);
     const written = await documentsOf(store, GUARD_DOCUMENT);

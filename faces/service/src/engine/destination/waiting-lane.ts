@@ -11,6 +11,8 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
   readonly lane: Lane;
   /** When the earliest task is due; Infinity when no task waits. */
   dueAt: number;
+  /** The same by partition; undefined in a store with one partition. */
+  dueAts: Map<number, number> | undefined;
   /** Entries of the scheduler's heap with an older stamp are stale. */
   stamp: number;
   /** A task is due or soon will be, but only a change at the destination lets it continue. */
@@ -61,6 +63,7 @@ export function createLanes<Destination>(destination: Destination): Lanes<Destin
     destination,
     lane: name,
     dueAt: Number.POSITIVE_INFINITY,
+    dueAts: undefined,
     stamp: 0,
     blocked: false,
     parked: false,

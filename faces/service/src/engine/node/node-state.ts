@@ -26,9 +26,9 @@ export class NodeState {
     return this.phase === "stopped";
   }
 
-  /** The engine runs and the node holds its lease. */
+  /** The engine runs and the node certainly holds its lease. */
   isActive(): boolean {
-    return this.phase === "running" && this.#lease.isHeld();
+    return this.phase === "running" && this.#lease.isCertain();
   }
 
   /** May the attempt of a claim that was made at `claimedAt` start now? */

@@ -40,7 +40,7 @@ export function applySettled(
   if (result === "PENDING") {
     const lane = destination.lanes[settle.lane];
     lane.origin ??= originOf(task.targetUrl);
-    scheduler.expectDueAt(lane, settle.nextAttemptAt);
+    scheduler.expectTask(lane, task.taskId, settle.nextAttemptAt);
   }
   const type = eventType(settle, result);
   if (type === undefined) return;

@@ -31,5 +31,5 @@ export function scheduleFollowUp(
   const next: NewTask | undefined = onEnd[result];
   if (next === undefined) return;
   const { lanes } = destinations.getOrCreate(next.tenantId, next.destination);
-  scheduler.expectDueAt(lanes.first, next.scheduledAt);
+  scheduler.expectTask(lanes.first, next.taskId, next.scheduledAt);
 }

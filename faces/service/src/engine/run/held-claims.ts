@@ -4,7 +4,7 @@
  */
 import type { Permit } from "@redrive/core";
 import type { LightSignal } from "../../deliver/light-signal.ts";
-import type { StartedTask } from "../../model/batch.ts";
+import type { StartedTask, TaskRef } from "../../model/batch.ts";
 import { laneOf } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Hold } from "../destination/lane-hold.ts";
@@ -44,8 +44,8 @@ export class HeldClaims {
     return this.#suspects > 0;
   }
 
-  has(ref: number): boolean {
-    return this.#claims.some(({ task }) => task.ref === ref);
+  has({ tenantId, taskId }: TaskRef): boolean {
+    return this.#claims.some(({ task }) => task.taskId === taskId && task.tenantId === tenantId);
   }
 
   values(): readonly HeldClaim[] {

@@ -19,7 +19,7 @@ const POLICY = {
 
 /** Claims tasks in the name of a node that is gone. */
 async function claimForLostNode(store: MemoryStore, policyIds: readonly string[]): Promise<void> {
-  const creates = policyIds.map((policyId) => create({ policyId }));
+  const creates = policyIds.map((policyId) => create({ policyId, policyVersion: 1 }));
   const claims = [claimOf("first", { limit: creates.length })];
   await store.commit(batch({ nodeId: "lost", now: T0, creates, claims }));
 }

@@ -5,12 +5,13 @@
  * commit was lost.
  */
 import type { Random } from "@redrive/core";
-import type { Settle, StartedTask } from "../../model/batch.ts";
+import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
 import { isUnreadable, type PolicyCache } from "../../model/policy-cache.ts";
 import type { Store } from "../../model/store.ts";
 import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { NodeState } from "../node/node-state.ts";
+import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
@@ -22,6 +23,7 @@ export interface RescuerParts extends SettledTaskParts {
   readonly store: Store;
   readonly random: Random;
   readonly node: NodeState;
+  readonly partitions: OwnPartitions;
   readonly health: StoreHealth;
   readonly queue: CommitQueue;
   readonly commitLoop: CommitLoop;
@@ -36,7 +38,7 @@ const SLICE = 128;
 export class Rescuer {
   readonly #parts: RescuerParts;
   /** Claims whose settle is not committed yet. */
-  readonly #settling = new Set<number>();
+  readonly #settling = new Set<string>();
   /** The last check found a full slice. */
   #hasMore = false;
 
@@ -45,9 +47,10 @@ export class Rescuer {
   }
 
   /** Checks once. Resolves when the settles of the found claims are queued. */
-  async runOnce(now: number): Promise<void> {
-    const { store, node, health, commitLoop } = this.#parts;
-    const claims = await store.lapsed({ now, nodeId: node.nodeId, limit: SLICE });
+  async runOnce(): Promise<void> {
+    const { store, node, health, commitLoop, partitions } = this.#parts;
+    const { nodeId } = node;
+    const claims = await store.lapsed({ nodeId, partitions: partitions.list, limit: SLICE });
     this.#hasMore = claims.length === SLICE;
     for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
     if (health.mayHaveUnknownClaims()) {
@@ -55,8 +58,8 @@ export class Rescuer {
     }
   }
 
-  #isFree({ ref }: StartedTask): boolean {
-    return !this.#settling.has(ref) && !this.#parts.runner.holds(ref);
+  #isFree(claim: StartedTask): boolean {
+    return !this.#settling.has(keyOf(claim)) && !this.#parts.runner.holds(claim);
   }
 
   async #rescue(task: StartedTask): Promise<void> {
@@ -92,13 +95,13 @@ export class Rescuer {
     const destination = destinations.getOrCreate(task.tenantId, task.destination);
     const endedAt = time.now();
     const settle = withFollowUps(followUp, task, settled, endedAt);
-    this.#settling.add(task.ref);
+    this.#settling.add(keyOf(task));
     destination.users++;
     queue.addSettle({
       settle,
       destination,
       done: (result) => {
-        this.#settling.delete(task.ref);
+        this.#settling.delete(keyOf(task));
         destination.users--;
         applySettled(this.#parts, { task, destination, settle, result, endedAt });
         if (this.#hasMore && this.#settling.size === 0) this.#continue();
@@ -110,6 +113,10 @@ export class Rescuer {
   #continue(): void {
     this.#hasMore = false;
     // A failure here is harmless: the next maintenance checks again.
-    this.runOnce(this.#parts.time.now()).catch(() => {});
+    this.runOnce().catch(() => {});
   }
+}
+
+function keyOf({ tenantId, taskId }: TaskRef): string {
+  return `${tenantId}\n${taskId}`;
 }

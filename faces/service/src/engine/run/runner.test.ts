@@ -3,7 +3,8 @@ import { seededRandom, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { pinnedTask } from "../../stores/pinned-task.testing.ts";
+import { T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
 import type { Deliver } from "./deliver-function.ts";
 
@@ -27,7 +28,7 @@ async function limitsWith(deadlineAt: number | null): Promise<Parameters<Deliver
   });
   await engine.start();
   const nothing = () => {};
-  engine.create(newTask({ createdAt: T0, scheduledAt: T0, deadlineAt }), null, nothing, nothing);
+  engine.create(pinnedTask({ createdAt: T0, scheduledAt: T0, deadlineAt }), null, nothing, nothing);
   await clock.advance(10);
   return limits[0];
 }

@@ -84,9 +84,9 @@ export class Runner implements ClaimRunner {
     return this.#held.hasSuspect();
   }
 
-  /** Does this node run the claim with that `ref`? */
-  holds(ref: number): boolean {
-    return this.#held.has(ref);
+  /** Does this node run a claim of that task? */
+  holds(task: TaskRef): boolean {
+    return this.#held.has(task);
   }
 
   /** The number of claims from the commit of the claim to the commit of its settle. */

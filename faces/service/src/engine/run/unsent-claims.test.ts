@@ -2,11 +2,21 @@
 import { expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
 import { StoreFullError } from "../../model/store-errors.ts";
-import { DESTINATION, TENANT } from "../../stores/store.testing.ts";
+import { DESTINATION, T0, TENANT } from "../../stores/store.testing.ts";
 import { setup } from "../engine.testing.ts";
 
-it("a task whose policy was removed ends without an attempt", async () => {
-  const { clock, enqueue, sent, get } = await setup();
+const REMOVED = {
+  tenantId: TENANT,
+  policyId: "removed",
+  version: 1,
+  document: "{}",
+  createdAt: T0,
+};
+
+it("a task whose policy was deleted from the store ends without an attempt", async () => {
+  const { clock, store, enqueue, sent, get } = await setup();
+  await store.addPolicy(REMOVED);
+  Object.assign(store, { getPolicy: async () => null });
   const { task } = enqueue({ policyId: "removed" });
   await clock.advance(1);
   expect(sent).toEqual([]);
@@ -33,6 +43,7 @@ it("a task whose policy cannot be read waits without using an attempt, and is th
 
 it("the permit of a task that is not sent goes to a task that waits for it, at once", async () => {
   const { clock, store, engine, enqueue, sent } = await setup();
+  await store.addPolicy(REMOVED);
   const document = JSON.stringify({ concurrency: { max: 1, algorithm: "FIXED" } });
   await engine.changeDestination(TENANT, DESTINATION, { document });
   let answer = (_: null) => {};

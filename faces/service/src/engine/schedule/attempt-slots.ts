@@ -130,6 +130,12 @@ export class AttemptSlots {
     holdLane(lane, "concurrency", now);
   }
 
+  /** The lane does not need the slot that was taken for it. */
+  returnGrant(lane: DestinationLane): undefined {
+    this.#origins.returnGrant(lane);
+    return undefined;
+  }
+
   /** Takes slots for waiting lanes of origins that have some. Each of these lanes is to be checked. */
   grant(now: number, check: (lane: DestinationLane) => void): void {
     this.#origins.grant(now, check);

@@ -6,6 +6,8 @@ import type { DestinationLane } from "../destination/destination-runtime.ts";
 /** A claim to make: its permits are already taken. */
 export interface PlannedClaim {
   readonly lane: DestinationLane;
+  /** The partitions to claim from. */
+  readonly partitions: readonly number[];
   readonly permits: Permit[];
   /** The origin whose slots were taken, one for each permit; undefined: the origin is not known. */
   readonly origin: string | undefined;
@@ -16,7 +18,7 @@ export interface PlannedClaim {
 }
 
 export function claimRequestOf(
-  { lane, permits, ahead, aheadMs }: PlannedClaim,
+  { lane, partitions, permits, ahead, aheadMs }: PlannedClaim,
   version: number,
 ): ClaimRequest {
   const { tenantId, name } = lane.destination;
@@ -24,6 +26,7 @@ export function claimRequestOf(
     tenantId,
     destination: name,
     lane: lane.lane,
+    partitions,
     limit: permits.length,
     aheadMs: ahead > 0 ? aheadMs : Math.min(0, aheadMs),
     aheadLimit: ahead,

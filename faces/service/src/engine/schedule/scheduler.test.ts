@@ -2,6 +2,7 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { assignSlots } from "./assign-slots.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
 import { Scheduler } from "./scheduler.ts";
 
@@ -46,8 +47,8 @@ class Backlog {
     const count = Math.min(waiting.left, permits.length);
     waiting.left -= count;
     const nextDueAt = waiting.left > 0 ? waiting.dueAt : null;
-    const result = { tasks: [], nextDueAt, row: null };
-    this.scheduler.assignSlots(claim, result, this.now);
+    const result = { tasks: [], nextDueAts: [nextDueAt], row: null };
+    assignSlots(this.scheduler.slots, claim, result, this.now);
     this.scheduler.recordClaimed(claim, result);
     for (const permit of permits) lane.destination.returnPermit(permit, this.now);
     this.scheduler.unblock(lane.destination, this.now);

@@ -10,11 +10,15 @@ import type { NewTask } from "../../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
+import { OwnPartitions } from "../node/own-partitions.ts";
 import { type AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
+import { duePartitions, expectIn, forgetDues, laneDueOf, recordDues } from "./lane-dues.ts";
 import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
+import { byTenantOf, isSuspect, mustWaitForSibling } from "./lane-turns.ts";
 import { originOf } from "./origin.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
+import { RecentDues } from "./recent-dues.ts";
 
 /** Further lanes wait for the next commit. */
 const MAX_LANES = 64;
@@ -41,6 +45,9 @@ export class Scheduler {
   readonly #suspects = new LaneHeap(this.#turns);
   /** The limits on running attempts. */
   readonly slots: AttemptSlots;
+  readonly #partitions: OwnPartitions;
+  /** What this node has made wait since its last exchange. */
+  readonly recent = new RecentDues();
   readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
   /**
@@ -49,19 +56,55 @@ export class Scheduler {
    */
   horizonAt: number = Number.POSITIVE_INFINITY;
 
-  /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
-  constructor(limits: AttemptLimits, claimAheadMs = CLAIM_AHEAD_MS) {
+  /**
+   * `partitions`: those of this node. `claimAheadMs`: how long before its due instant a task may be
+   * claimed. 0 to 1000.
+   */
+  constructor(
+    limits: AttemptLimits,
+    partitions: OwnPartitions = new OwnPartitions(1),
+    claimAheadMs = CLAIM_AHEAD_MS,
+  ) {
     assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    this.#partitions = partitions;
     this.slots = new AttemptSlots(limits, this.#turns);
     this.#claimAheadMs = claimAheadMs;
     this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
   }
 
-  /** A task of the lane is due at that instant. */
-  expectDueAt(lane: DestinationLane, dueAt: number): void {
-    if (dueAt >= lane.dueAt || dueAt > this.horizonAt) return;
-    lane.dueAt = dueAt;
+  /** A task of the lane is due at that instant. Another node claims the tasks of other partitions. */
+  expectDueAt(lane: DestinationLane, dueAt: number, partition = 0): void {
+    if (dueAt > this.horizonAt) return;
+    if (!this.#partitions.isSingle) {
+      if (!this.#partitions.has(partition) || !expectIn(lane, partition, dueAt)) return;
+    } else if (dueAt < lane.dueAt) lane.dueAt = dueAt;
+    else return;
     this.#schedule(lane);
+  }
+
+  /** The task waits in the lane until that instant. */
+  expectTask(lane: DestinationLane, taskId: string, dueAt: number): void {
+    const partition = this.#partitions.of(taskId);
+    if (!this.#partitions.isSingle) this.recent.add(laneDueOf(lane, partition, dueAt));
+    this.expectDueAt(lane, dueAt, partition);
+  }
+
+  /** Forgets the tasks of partitions that this node does not lease any more. */
+  forgetForeign(lanes: Iterable<DestinationLane>): void {
+    for (const lane of lanes) {
+      if (!forgetDues(lane, (partition) => this.#partitions.has(partition))) continue;
+      // A lane that waits for a slot, a claim or a guard is checked when that wait ends.
+      if (lane.isQueued || lane.isClaimed || lane.blocked || lane.parked) continue;
+      // Its place in the heap is for a task that it may not have any more.
+      lane.stamp++;
+      this.#scheduleOrFree(lane);
+    }
+  }
+
+  /** A lane without tasks keeps no slot. */
+  #scheduleOrFree(lane: DestinationLane): void {
+    if (Number.isFinite(lane.dueAt)) this.#schedule(lane);
+    else this.slots.returnGrant(lane);
   }
 
   /**
@@ -103,7 +146,7 @@ export class Scheduler {
     if (suspect !== undefined) claims.push(suspect);
     left -= claims.length;
     while (left > 0 && claims.length < MAX_LANES) {
-      this.slots.grant(now, (lane) => this.#schedule(lane));
+      this.slots.grant(now, (lane) => this.#scheduleOrFree(lane));
       const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
       if (due.length === 0) break;
       const planned = this.#planTurns(due, left, now, postponed);
@@ -224,6 +267,8 @@ export class Scheduler {
       this.#push(lane, lane.dueAt);
       return undefined;
     }
+    const partitions = duePartitions(lane, Math.max(now, lane.dueAt) + aheadMs);
+    if (partitions.length === 0) return this.slots.returnGrant(lane);
     const room = this.slots.roomFor(lane, now);
     if (room === 0) return this.#waitForSlot(lane, now);
     const permits = this.#takePermits(lane, Math.min(available, room), now);
@@ -233,10 +278,11 @@ export class Scheduler {
     lane.isClaimed = true;
     const sibling = siblingOf(lane);
     const isScarce = permits.length < available && sibling !== undefined && isReady(sibling, now);
-    if (!isScarce) return { lane, permits, origin, ahead, aheadMs };
+    const claim = { lane, partitions, permits, origin };
+    if (!isScarce) return { ...claim, ahead, aheadMs };
     // Permits are scarce: no task of this lane may overtake an older task of the other lane.
     const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
-    return { lane, permits, origin, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+    return { ...claim, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
   }
 
   #waitForSlot(lane: DestinationLane, now: number): typeof NO_ROOM | undefined {
@@ -279,10 +325,9 @@ export class Scheduler {
   }
 
   /** The claim was committed. The result says when the next task of the lane is due. */
-  recordClaimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
+  recordClaimed({ lane, partitions }: PlannedClaim, { nextDueAts }: ClaimResult): void {
     lane.isClaimed = false;
-    const isKnown = nextDueAt !== null && nextDueAt <= this.horizonAt;
-    lane.dueAt = isKnown ? nextDueAt : Number.POSITIVE_INFINITY;
+    recordDues(lane, partitions, nextDueAts, this.horizonAt);
     this.#schedule(lane);
   }
 
@@ -291,31 +336,6 @@ export class Scheduler {
     lane.isClaimed = false;
     this.slots.release(lane.destination.tenantId, origin, permits.length);
     this.#schedule(lane);
-  }
-
-  /**
-   * Gives the slots of a claim to its tasks. Returns the origin of each task that may start; undefined
-   * if its origin has no slot.
-   */
-  assignSlots(
-    { lane, permits, origin: reserved }: PlannedClaim,
-    { tasks }: ClaimResult,
-    now: number,
-  ): readonly (string | undefined)[] {
-    const { tenantId } = lane.destination;
-    let fullOrigin: string | undefined;
-    const origins = tasks.map(({ targetUrl }) => {
-      const origin = originOf(targetUrl);
-      lane.origin = origin;
-      if (this.slots.assign({ tenantId, origin }, reserved, now)) return origin;
-      fullOrigin = origin;
-      return undefined;
-    });
-    // The next task is one that could not start.
-    lane.origin = fullOrigin ?? lane.origin;
-    const unused = permits.length - tasks.length;
-    if (unused > 0) this.slots.release(tenantId, reserved, unused);
-    return origins;
   }
 
   /** What held a task of the lane after it was due: a guard, or the limit of the node. */
@@ -354,29 +374,4 @@ export class Scheduler {
   #push(lane: DestinationLane, at: number): void {
     (isSuspect(lane) ? this.#suspects : this.#heap).push(lane, at);
   }
-}
-
-/** The turns by tenant, in the order of the first turn of each. */
-function byTenantOf(turns: readonly LaneTurn[]): ReadonlyMap<string, readonly LaneTurn[]> {
-  const byTenant = new Map<string, LaneTurn[]>();
-  for (const turn of turns) {
-    const { tenantId } = turn.lane.destination;
-    const own = byTenant.get(tenantId);
-    if (own === undefined) byTenant.set(tenantId, [turn]);
-    else own.push(turn);
-  }
-  return byTenant;
-}
-
-function isSuspect({ lane }: DestinationLane): boolean {
-  return lane === "suspect";
-}
-
-/**
- * Where each call has its own instant (rates, a throttle), permits are taken one by one. The next
- * permit goes to the lane that is then due first, so a lane waits while its sibling is claimed.
- */
-function mustWaitForSibling(lane: DestinationLane): boolean {
-  const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
-  return isOneByOne && siblingOf(lane)?.isClaimed === true;
 }

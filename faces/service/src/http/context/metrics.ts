@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
-import type { CommitListener } from "../../model/metered-store.ts";
+import type { CommitListener } from "../../model/store-wrappers/metered-store.ts";
 import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
 import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
 import type { ClockStatus } from "../../time/engine-time.ts";

@@ -18,30 +18,10 @@ import type {
   TaskRef,
 } from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
-import { KEY_RETENTION_MS } from "../../model/store.ts";
+import { KEY_RETENTION_MS, PRESET_VERSION } from "../../model/store.ts";
 import { isEnded, type NewTask, type TaskState } from "../../model/task.ts";
-import { keyOf, type Row, type Rows } from "./rows.ts";
-
-/** The node that writes, and the time. */
-export interface Writer {
-  readonly now: number;
-  readonly nodeId: string;
-  /** Destinations whose write in this batch was rejected. */
-  readonly refused: Set<string>;
-}
-
-interface KeyEntry {
-  readonly taskId: string;
-  readonly fingerprint: string;
-  /** Infinity until the task ends. */
-  expiresAt: number;
-}
-
-export interface Tables {
-  readonly rows: Rows;
-  readonly keys: Map<string, KeyEntry>;
-  readonly destinations: Map<string, DestinationRow>;
-}
+import { keyOf, type Row } from "./rows.ts";
+import type { Tables, Writer } from "./tables.ts";
 
 export function applyDestination(
   tables: Tables,
@@ -75,22 +55,36 @@ interface ClaimTarget {
 export function applyCreate(tables: Tables, create: Create, writer: Writer): CreateResult {
   const { task, fingerprint, claimVersion } = create;
   const { tenantId, taskId, idempotencyKey } = task;
+  const known = knownTask(tables, create);
+  if (known !== null) return known;
+  if (!hasPolicy(tables, task)) return { kind: "unknown-policy" };
   if (fingerprint !== null && idempotencyKey !== null) {
-    const key = keyOf(tenantId, idempotencyKey);
-    const known = tables.keys.get(key);
-    if (known !== undefined) {
-      const kind = known.fingerprint === fingerprint ? "replayed" : "conflict";
-      return { kind, taskId: known.taskId };
-    }
-    tables.keys.set(key, { taskId, fingerprint, expiresAt: Number.POSITIVE_INFINITY });
+    const entry = { taskId, fingerprint, expiresAt: Number.POSITIVE_INFINITY };
+    tables.keys.set(keyOf(tenantId, idempotencyKey), entry);
   }
-  if (task.redrivenFrom !== null) {
-    const source = tables.rows.find(tenantId, task.redrivenFrom);
-    const redrivenTo = source?.state.redrivenTo ?? null;
-    if (redrivenTo !== null) return { kind: "redriven", taskId: redrivenTo };
-    if (source !== undefined) tables.rows.move(source, { redrivenTo: taskId });
-  }
+  const source = task.redrivenFrom && tables.rows.find(tenantId, task.redrivenFrom);
+  if (source) tables.rows.move(source, { redrivenTo: taskId });
   return insert(tables, task, claimVersion, writer);
+}
+
+/** The task that the key or the redriven source belongs to already; null: it is free. */
+function knownTask(tables: Tables, { task, fingerprint }: Create): CreateResult | null {
+  const { tenantId, idempotencyKey, redrivenFrom } = task;
+  const hasKey = fingerprint !== null && idempotencyKey !== null;
+  const known = hasKey ? tables.keys.get(keyOf(tenantId, idempotencyKey)) : undefined;
+  if (known !== undefined) {
+    const kind = known.fingerprint === fingerprint ? "replayed" : "conflict";
+    return { kind, taskId: known.taskId };
+  }
+  const source = redrivenFrom === null ? undefined : tables.rows.find(tenantId, redrivenFrom);
+  const redrivenTo = source?.state.redrivenTo ?? null;
+  return redrivenTo === null ? null : { kind: "redriven", taskId: redrivenTo };
+}
+
+function hasPolicy({ policies }: Tables, { tenantId, policyId, policyVersion }: NewTask): boolean {
+  if (policyVersion === PRESET_VERSION) return true;
+  const policy = policies.get(keyOf(tenantId, policyId, String(policyVersion)));
+  return policy !== undefined && policy.removedAt === null;
 }
 
 function insert(
@@ -156,7 +150,7 @@ export function startedTask({ ref, task, state }: Row): StartedTask {
 }
 
 export function applySettle(tables: Tables, settle: Settle, { now }: Writer): SettleResult {
-  const row = tables.rows.at(settle.ref);
+  const row = tables.rows.at(Number(settle.ref));
   if (row === undefined || !isOwner(row, settle)) return "fenced";
   const { attempt } = settle;
   if (attempt !== null) row.attempts.push(attempt);
@@ -229,16 +223,19 @@ export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): Re
 }
 
 export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer): ClaimResult {
-  const { tenantId, destination, lane } = request;
   const { rows } = tables;
   const row = otherRow(tables, request, writer);
   const tasks: StartedTask[] = [];
-  let head = rows.head(tenantId, destination, lane);
-  while (row === null && head && isClaimed(request, writer.now, head, tasks.length)) {
-    tasks.push(start(tables, head, writer));
-    head = rows.head(tenantId, destination, lane);
-  }
-  return { tasks, nextDueAt: head?.state.nextAttemptAt ?? null, row };
+  const nextDueAts = request.partitions.map((partition) => {
+    const lane = { ...request, partition };
+    let head = rows.head(lane);
+    while (row === null && head && isClaimed(request, writer.now, head, tasks.length)) {
+      tasks.push(start(tables, head, writer));
+      head = rows.head(lane);
+    }
+    return head?.state.nextAttemptAt ?? null;
+  });
+  return { tasks, nextDueAts, row };
 }
 
 /** Whether the row is claimed, if `before` rows were claimed before it. */

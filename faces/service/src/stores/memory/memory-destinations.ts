@@ -5,15 +5,16 @@
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import type { Store, UnusedPage, UnusedQuery } from "../../model/store.ts";
-import { LANES, type TaskStatus } from "../../model/task.ts";
+import type { TaskStatus } from "../../model/task.ts";
 import type { StoredDestinationState, TaskQuery } from "../../model/task-query.ts";
-import type { Tables } from "./apply.ts";
 import type { MemoryDocuments } from "./memory-documents.ts";
+import type { MemoryNodes } from "./memory-nodes.ts";
 import { keyOf } from "./rows.ts";
+import type { Tables } from "./tables.ts";
 
 type DestinationQuery = Pick<
   TaskQuery,
-  "count" | "destinations" | "destination" | "countDestinations"
+  "count" | "countTenant" | "destinations" | "destination" | "countDestinations"
 >;
 
 export function destinationQuery(tables: Tables): DestinationQuery {
@@ -29,6 +30,10 @@ export function destinationQuery(tables: Tables): DestinationQuery {
         }
       }
       return sums;
+    },
+    async countTenant(tenantId) {
+      const counts = [...rows.counts(tenantId).values()];
+      return counts.reduce((sum, one) => sum + (one.PENDING ?? 0) + (one.IN_FLIGHT ?? 0), 0);
     },
     async destinations(tenantId, { limit, cursor = "" }) {
       const names = new Set([
@@ -58,26 +63,25 @@ function stateOf(
   tenantId: string,
   name: string,
 ): StoredDestinationState {
-  const dueAts = LANES.flatMap(
-    (lane) => rows.head(tenantId, name, lane)?.state.nextAttemptAt ?? [],
-  );
   return {
     row: destinations.get(keyOf(tenantId, name)) ?? blankDestination(tenantId, name),
     tasks: rows.countsOf(tenantId, name) ?? {},
-    nextDueAt: dueAts.length === 0 ? null : Math.min(...dueAts),
+    nextDueAt: rows.nextDueAt(tenantId, name),
   };
 }
 
 /** Lanes in the order in which they were created; the cursor is the number of the last one. */
 export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
   return {
-    async nextDue({ before, limit, cursor }) {
-      const rest = rows.lanes().filter(({ number }) => number > Number(cursor ?? 0));
+    async nextDue({ partitions, before, limit, cursor }) {
+      const own = rows.lanes().filter(({ partition }) => partitions.includes(partition));
+      const rest = own.filter(({ number }) => number > Number(cursor ?? 0));
       const page = rest.slice(0, limit);
-      const lanes = page.flatMap(({ tenantId, destination, lane }) => {
-        const dueAt = rows.head(tenantId, destination, lane)?.state.nextAttemptAt;
+      const lanes = page.flatMap((queue) => {
+        const { tenantId, destination, lane, partition } = queue;
+        const dueAt = rows.head(queue)?.state.nextAttemptAt;
         const isDue = dueAt !== undefined && dueAt < before;
-        return isDue ? [{ tenantId, destination, lane, dueAt }] : [];
+        return isDue ? [{ tenantId, destination, lane, partition, dueAt }] : [];
       });
       const last = rest.length > limit ? page.at(-1) : undefined;
       return { lanes, cursor: last ? String(last.number) : null };
@@ -88,14 +92,13 @@ export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
 export interface UnusedParts {
   readonly tables: Tables;
   readonly documents: MemoryDocuments;
-  /** When the lease of each node ends. */
-  readonly leases: Map<string, number>;
+  readonly nodes: MemoryNodes;
   readonly exclusive: boolean;
 }
 
 /** Everything at once: the memory store has no slow disk, and no cursor is needed. */
 export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Promise<UnusedPage> {
-  const { tables, documents, leases, exclusive } = parts;
+  const { tables, documents, nodes, exclusive } = parts;
   const { rows, destinations } = tables;
   let removed = 0;
   for (const [key, row] of destinations) {
@@ -111,9 +114,7 @@ export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Pr
     if (!isKnown && (await documents.remove(GUARD_DOCUMENT, tenantId, id))) removed++;
   }
   const claimants = new Set([...rows.claimed()].map(({ state }) => state.claimedBy));
-  for (const [nodeId, leaseUntil] of leases) {
-    if (leaseUntil <= now && !claimants.has(nodeId) && leases.delete(nodeId)) removed++;
-  }
+  removed += nodes.removeUnused((nodeId) => claimants.has(nodeId));
   return { removed, cursor: null };
 }
 

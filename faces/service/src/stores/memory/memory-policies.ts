@@ -1,62 +1,75 @@
 /** Memory policies: the versions of policies of the memory store. */
 import { INLINE_PREFIX, type PolicyRow, type Store } from "../../model/store.ts";
 import { isEnded } from "../../model/task.ts";
-import type { Tables } from "./apply.ts";
 import { keyOf, type Rows } from "./rows.ts";
+import type { Tables } from "./tables.ts";
 
 type PolicyTable = Pick<
   Store,
   "addPolicy" | "getPolicy" | "listPolicies" | "removePolicy" | "unusedPolicies" | "removeInline"
 >;
 
-export function memoryPolicies({ rows }: Tables): PolicyTable {
-  const policies = new Map<string, PolicyRow[]>();
+export function memoryPolicies({ rows, policies }: Tables): PolicyTable {
   const versionsOf = (tenantId: string, policyId: string) =>
-    policies.get(keyOf(tenantId, policyId)) ?? [];
+    [...policies.values()]
+      .filter((policy) => policy.tenantId === tenantId && policy.policyId === policyId)
+      .sort((one, other) => other.version - one.version);
+  const write = (policy: PolicyRow) => policies.set(positionOf(policy), policy);
   return {
     async addPolicy(policy) {
-      const versions = versionsOf(policy.tenantId, policy.policyId);
-      if (versions.some(({ version }) => version === policy.version)) return false;
-      policies.set(keyOf(policy.tenantId, policy.policyId), [...versions, policy]);
+      const newest = versionsOf(policy.tenantId, policy.policyId)[0]?.version ?? 0;
+      if (newest !== policy.version - 1) return false;
+      write({ ...policy, removedAt: null });
       return true;
     },
     async getPolicy(tenantId, policyId, version) {
-      const versions = versionsOf(tenantId, policyId);
-      if (version !== undefined) return versions.find((one) => one.version === version) ?? null;
-      return versions.toSorted((a, b) => b.version - a.version)[0] ?? null;
+      if (version === undefined) return versionsOf(tenantId, policyId)[0] ?? null;
+      return policies.get(keyOf(tenantId, policyId, String(version))) ?? null;
     },
     async listPolicies(tenantId) {
-      return [...policies.values()]
-        .flatMap((versions) => versions.toSorted((a, b) => b.version - a.version).slice(0, 1))
-        .filter((policy) => policy.tenantId === tenantId)
-        .sort((a, b) => (a.policyId < b.policyId ? -1 : 1));
+      const own = [...policies.values()].filter((policy) => policy.tenantId === tenantId);
+      return own
+        .filter(({ removedAt }) => removedAt === null)
+        .filter(({ policyId, version }) => versionsOf(tenantId, policyId)[0]?.version === version)
+        .sort((one, other) => (one.policyId < other.policyId ? -1 : 1));
     },
-    async removePolicy(tenantId, policyId) {
+    async removePolicy(tenantId, policyId, now) {
       for (const { task, state } of rows.all()) {
         const isUser = task.tenantId === tenantId && task.policyId === policyId;
         if (isUser && !isEnded(state.status)) return false;
       }
-      return policies.delete(keyOf(tenantId, policyId));
+      const live = versionsOf(tenantId, policyId).filter(({ removedAt }) => removedAt === null);
+      for (const policy of live) write({ ...policy, removedAt: now });
+      return live.length > 0;
     },
     async removeInline(unused) {
       const used = usedBy(rows);
       for (const { tenantId, policyId } of unused) {
-        const key = keyOf(tenantId, policyId);
-        if (policyId.startsWith(INLINE_PREFIX) && !used.has(key)) policies.delete(key);
+        if (!policyId.startsWith(INLINE_PREFIX) || used.has(keyOf(tenantId, policyId))) continue;
+        for (const policy of versionsOf(tenantId, policyId)) policies.delete(positionOf(policy));
       }
     },
     async unusedPolicies({ limit, cursor = "" }) {
       const used = usedBy(rows);
-      const rest = [...policies.keys()].filter((key) => key > cursor).sort();
+      const ids = new Map(
+        [...policies.values()].map(({ tenantId, policyId }) => [
+          keyOf(tenantId, policyId),
+          { tenantId, policyId },
+        ]),
+      );
+      const rest = [...ids].filter(([key]) => key > cursor).sort(([a], [b]) => (a < b ? -1 : 1));
       const page = rest.slice(0, limit);
-      const unused = page
-        .filter((key) => !used.has(key))
-        .flatMap((key) => policies.get(key)?.[0] ?? [])
-        .filter(({ policyId }) => policyId.startsWith(INLINE_PREFIX))
-        .map(({ tenantId, policyId }) => ({ tenantId, policyId }));
-      return { policies: unused, cursor: rest.length > limit ? (page.at(-1) ?? null) : null };
+      const unused = page.filter(
+        ([key, { policyId }]) => !used.has(key) && policyId.startsWith(INLINE_PREFIX),
+      );
+      const last = rest.length > limit ? page.at(-1)?.[0] : undefined;
+      return { policies: unused.map(([, policy]) => policy), cursor: last ?? null };
     },
   };
+}
+
+function positionOf({ tenantId, policyId, version }: PolicyRow): string {
+  return keyOf(tenantId, policyId, String(version));
 }
 
 /** The policies of all stored tasks. */

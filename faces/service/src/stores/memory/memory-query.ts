@@ -12,9 +12,9 @@ import {
   type TaskPage,
   type TaskQuery,
 } from "../../model/task-query.ts";
-import type { Tables } from "./apply.ts";
 import { destinationQuery } from "./memory-destinations.ts";
 import { type Row, taskOf } from "./rows.ts";
+import type { Tables } from "./tables.ts";
 
 export function memoryQuery(tables: Tables): TaskQuery {
   const { rows } = tables;

@@ -3,6 +3,7 @@
  * share it. Its content is lost with the process.
  */
 
+import { type Clock, systemClock } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { Retention, Store } from "../../model/store.ts";
@@ -15,17 +16,22 @@ import {
   applyRetryNow,
   applySettle,
   startedTask,
-  type Tables,
 } from "./apply.ts";
 import { memoryDue, removeUnused } from "./memory-destinations.ts";
 import { memoryDocuments } from "./memory-documents.ts";
+import { MemoryNodes } from "./memory-nodes.ts";
 import { memoryPolicies } from "./memory-policies.ts";
 import { memoryQuery } from "./memory-query.ts";
 import { keyOf, type Row, Rows, taskOf } from "./rows.ts";
+import type { Tables } from "./tables.ts";
 
 export interface MemoryStoreOptions {
   /** False: several nodes share it, so a boot says nothing about the others. Default: true. */
   readonly exclusive?: boolean;
+  /** A divisor of 256. Default: 1 if it is exclusive, otherwise 64. */
+  readonly partitions?: number;
+  /** Default: the system clock. */
+  readonly clock?: Pick<Clock, "now">;
 }
 
 /** A store that can also be written and read synchronously, for simulation. */
@@ -36,9 +42,19 @@ export interface MemoryStore extends Store {
   all(): readonly RetryTask[];
 }
 
-export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): MemoryStore {
-  const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
-  const leases = new Map<string, number>();
+const SHARED_PARTITIONS = 64;
+
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  const { exclusive = true, clock = systemClock } = options;
+  const { partitions = exclusive ? 1 : SHARED_PARTITIONS } = options;
+  const tables: Tables = {
+    rows: new Rows(partitions),
+    policies: new Map(),
+    keys: new Map(),
+    destinations: new Map(),
+  };
+  const rowOf = (tenantId: string, name: string) => tables.destinations.get(keyOf(tenantId, name));
+  const nodes = new MemoryNodes(() => clock.now(), exclusive, rowOf);
   const documents = memoryDocuments();
   let latestAt = 0;
 
@@ -54,39 +70,27 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       retryNows: batch.retryNows.map((ref) => applyRetryNow(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
+    nodes.addHints(batch.hints);
     for (const document of batch.documents) documents.write(document);
     return result;
   }
 
-  function isLapsed({ state }: Row, nodeId: string, now: number): boolean {
-    const owner = state.claimedBy ?? "";
-    return owner !== nodeId && (exclusive || (leases.get(owner) ?? 0) <= now);
-  }
-
   return {
     exclusive,
+    partitions,
+    clock: async () => clock.now(),
     commitNow,
     commit: async (batch) => commitNow(batch),
     ...peeks(tables),
     ...memoryDue(tables),
-    async lapsed({ now, nodeId, limit }) {
-      const found: Row[] = [];
-      for (const row of tables.rows.claimed()) {
-        if (found.length >= limit) break;
-        if (isLapsed(row, nodeId, now)) found.push(row);
-      }
-      return found.map(startedTask);
-    },
-    async claimsOf(nodeId, limit) {
-      const own = [...tables.rows.claimed()].filter(({ state }) => state.claimedBy === nodeId);
-      return own.slice(0, limit).map(startedTask);
-    },
-    async renew({ nodeId, now, leaseUntil }) {
-      latestAt = Math.max(latestAt, now);
-      leases.set(nodeId, leaseUntil);
+    onHint: (listener) => nodes.onHint(listener),
+    ...claimQueries(tables, nodes, exclusive),
+    async renew(report) {
+      latestAt = Math.max(latestAt, report.now);
+      return nodes.renew(report);
     },
     async retire(nodeId) {
-      leases.delete(nodeId);
+      nodes.retire(nodeId);
     },
     latestAt: async () => latestAt,
     ...memoryPolicies(tables),
@@ -98,11 +102,37 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       return own.filter(({ breakerState }) => breakerState !== "CLOSED").slice(0, limit);
     },
     sweep: async (retention) => sweep(tables, retention),
-    removeUnused: (query) => removeUnused({ tables, documents, leases, exclusive }, query),
+    removeUnused: (query) => removeUnused({ tables, documents, nodes, exclusive }, query),
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables),
     documents,
     async close() {},
+  };
+}
+
+function claimQueries(
+  { rows }: Tables,
+  nodes: MemoryNodes,
+  exclusive: boolean,
+): Pick<Store, "lapsed" | "claimsOf"> {
+  const isLapsed = ({ state }: Row, nodeId: string) => {
+    const owner = state.claimedBy ?? "";
+    return owner !== nodeId && (exclusive || !nodes.hasLease(owner));
+  };
+  return {
+    async lapsed({ nodeId, partitions, limit }) {
+      const found: Row[] = [];
+      for (const row of rows.claimed()) {
+        if (found.length >= limit) break;
+        const isOwn = partitions.includes(rows.partitionOf(row.task.taskId));
+        if (isOwn && isLapsed(row, nodeId)) found.push(row);
+      }
+      return found.map(startedTask);
+    },
+    async claimsOf(nodeId, limit) {
+      const own = [...rows.claimed()].filter(({ state }) => state.claimedBy === nodeId);
+      return own.slice(0, limit).map(startedTask);
+    },
   };
 }
 
@@ -121,7 +151,7 @@ function peeks({
 }
 
 function discard({ rows }: Tables, tenantId: string, taskIds: readonly string[]): number {
-  const found = taskIds.flatMap((taskId) => rows.find(tenantId, taskId) ?? []);
+  const found = [...new Set(taskIds)].flatMap((taskId) => rows.find(tenantId, taskId) ?? []);
   const dead = found.filter(({ state }) => state.status === "EXHAUSTED");
   for (const row of dead) rows.remove(row);
   return dead.length;

@@ -4,6 +4,7 @@
  */
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
+import { partitionOf } from "../../model/partition.ts";
 import type {
   AttemptLog,
   Lane,
@@ -34,6 +35,7 @@ export interface LaneQueue {
   readonly tenantId: string;
   readonly destination: string;
   readonly lane: Lane;
+  readonly partition: number;
   /** May contain stale entries: a task that has moved on is skipped when it is first. */
   readonly waiting: Heap<Waiting>;
 }
@@ -47,6 +49,10 @@ export function keyOf(...parts: readonly string[]): string {
   return parts.join("\n");
 }
 
+function textOf({ tenantId, destination, lane, partition }: QueueKey): string {
+  return keyOf(tenantId, destination, lane, String(partition));
+}
+
 const isEarlier = (a: Waiting, b: Waiting) =>
   a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.ref < b.ref);
 
@@ -57,7 +63,11 @@ interface Tally {
   readonly counts: Partial<Record<TaskStatus, number>>;
 }
 
+/** A lane of one partition. */
+type QueueKey = Pick<LaneQueue, "tenantId" | "destination" | "lane" | "partition">;
+
 export class Rows {
+  readonly #partitions: number;
   readonly #byId = new Map<string, Row>();
   readonly #byRef = new Map<number, Row>();
   readonly #claimed = new Set<Row>();
@@ -65,6 +75,10 @@ export class Rows {
   readonly #counts = new Map<string, Tally>();
   #lastRef = 0;
   #lastQueue = 0;
+
+  constructor(partitions: number) {
+    this.#partitions = partitions;
+  }
 
   add(task: NewTask, state: TaskState): Row {
     const row: Row = { ref: ++this.#lastRef, task, state, attempts: [] };
@@ -95,22 +109,35 @@ export class Rows {
     this.#byRef.delete(row.ref);
   }
 
-  /** The earliest waiting task of a lane. */
-  head(tenantId: string, destination: string, lane: Lane): Row | undefined {
-    const waiting = this.#queues.get(keyOf(tenantId, destination, lane))?.waiting;
+  /** The earliest waiting task of a lane in one partition. */
+  head(key: QueueKey): Row | undefined {
+    const waiting = this.#queues.get(textOf(key))?.waiting;
     if (waiting === undefined) return undefined;
     for (let top = waiting.peek(); top !== undefined; top = waiting.peek()) {
-      if (this.#isCurrent(top, lane)) return top.row;
+      if (this.#isCurrent(top, key.lane)) return top.row;
       waiting.pop();
     }
     return undefined;
   }
 
+  /** When the earliest waiting task of a destination is due; null: none waits. */
+  nextDueAt(tenantId: string, destination: string): number | null {
+    const own = [...this.#queues.values()].filter(
+      (queue) => queue.tenantId === tenantId && queue.destination === destination,
+    );
+    const dueAts = own.flatMap((queue) => this.head(queue)?.state.nextAttemptAt ?? []);
+    return dueAts.length === 0 ? null : Math.min(...dueAts);
+  }
+
+  partitionOf(taskId: string): number {
+    return partitionOf(taskId, this.#partitions);
+  }
+
   /** The queues that have waiting tasks, in the order of creation. Empty ones are removed. */
   lanes(): readonly LaneQueue[] {
     const queues = [...this.#queues.entries()];
-    for (const [key, { tenantId, destination, lane }] of queues) {
-      if (this.head(tenantId, destination, lane) === undefined) this.#queues.delete(key);
+    for (const [key, queue] of queues) {
+      if (this.head(queue) === undefined) this.#queues.delete(key);
     }
     return [...this.#queues.values()];
   }
@@ -148,13 +175,12 @@ export class Rows {
     if (row.state.status === "IN_FLIGHT") this.#claimed.delete(row);
   }
 
-  #queueOf({ tenantId, destination }: NewTask, lane: Lane): LaneQueue {
-    const key = keyOf(tenantId, destination, lane);
-    let queue = this.#queues.get(key);
+  #queueOf({ tenantId, destination, taskId }: NewTask, lane: Lane): LaneQueue {
+    const key = { tenantId, destination, lane, partition: this.partitionOf(taskId) };
+    let queue = this.#queues.get(textOf(key));
     if (queue === undefined) {
-      const number = ++this.#lastQueue;
-      queue = { number, tenantId, destination, lane, waiting: createHeap(isEarlier) };
-      this.#queues.set(key, queue);
+      queue = { ...key, number: ++this.#lastQueue, waiting: createHeap(isEarlier) };
+      this.#queues.set(textOf(key), queue);
     }
     return queue;
   }

@@ -3,6 +3,7 @@
  * fsynced before any result is returned.
  */
 import { closeSync, openSync } from "node:fs";
+import { systemClock } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
@@ -17,7 +18,7 @@ import { DestinationTable } from "./tables/destination-table.ts";
 import { documentTable, documentWriter } from "./tables/document-table.ts";
 import { dueTable } from "./tables/due-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
-import { policyTable } from "./tables/policy-table.ts";
+import { PolicyTable } from "./tables/policy-table.ts";
 import { syncedCommit } from "./write/commit.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
@@ -26,9 +27,9 @@ import { batchWriter } from "./write/writer.ts";
 
 export interface SqliteOptions {
   /**
-   * For a service: reserves space for the log, and syncs larger commits on a thread of Node's pool, so
-   * that the event loop waits less for the disk. A commit then takes turns of the event loop, which a
-   * virtual clock does not wait for. Default: false.
+   * For a service: reserves space for the log, writes the ledger at the end of the turn, and syncs larger
+   * commits on a thread of Node's pool, so that the event loop waits less for the disk. A commit then
+   * takes turns of the event loop, which a virtual clock does not wait for. Default: false.
    */
   readonly lowLatency?: boolean;
 }
@@ -39,17 +40,21 @@ export interface SqliteOptions {
 export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
   const opened = openFile(name);
   const { file } = opened;
-  if (options.lowLatency === true) reserveLog(file);
+  if (options.lowLatency === true) {
+    reserveLog(file);
+    opened.ledger.deferWrites(systemClock);
+  }
   const sql = createSql(opened.database, file, opened.ledger);
+  // The engine's own pages never wait for a user's list.
+  const pages = createReader(file);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const undo = () => destinations.undo();
-  const write = batchWriter(sql, destinations, writeDocument);
+  const policies = new PolicyTable(sql);
+  const write = batchWriter(sql, destinations, writeDocument, (task) => policies.has(task));
   const sweep = sweeper(sql, destinations);
   const removeUnused = unusedRows(sql, destinations);
   const reads = new ReadQueue(createReader(file));
-  // The engine's own pages never wait for a user's list.
-  const pages = createReader(file);
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
@@ -59,6 +64,9 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
 
   return {
     exclusive: true,
+    partitions: 1,
+    clock: async () => systemClock.now(),
+    onHint: () => () => {},
     async commit(batch) {
       const result = await commit(batch);
       checkpointer.committed(sizeOf(batch, result));
@@ -66,7 +74,7 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
     },
     ...dueTable(sql, pages),
     ...nodeTable(sql, destinations),
-    ...policyTable(sql, pages),
+    ...policies.methods(pages),
     getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),
     openCircuits: async (tenantId, limit) =>
       sql.read(() => destinations.openCircuits(tenantId, limit)),

@@ -3,9 +3,10 @@
  * thread, and syncs the database there, because both would block the main thread for milliseconds.
  *
  * The log restarts from its beginning only when every page has been copied, and the writer adds
- * pages meanwhile. The writer copies those few pages itself, which takes about as long as a commit.
- * If it waited for the thread instead, every commit of that time would be late by as long as the
- * operating system takes to run the thread.
+ * pages meanwhile. The writer copies those few pages itself, which takes longer than a commit: it
+ * syncs the log and the database. So the thread copies several times before the log must restart.
+ * If the writer waited for the thread instead, every commit of that time would be late by as long as
+ * the operating system takes to run the thread.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
@@ -16,6 +17,9 @@ import { IOERR_FSYNC } from "./log-sync.ts";
  * more times; a larger one writes so much at once that the commits of that time are slow.
  */
 export const CHECKPOINT_PAGES = 512;
+
+/** Pages of the log from which on it restarts: 8 MiB. Until then only the thread copies. */
+export const RESTART_PAGES = 4 * CHECKPOINT_PAGES;
 
 /** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
 export const MAX_LOG_PAGES = 16 * CHECKPOINT_PAGES;
@@ -165,6 +169,10 @@ class ThreadCheckpointer implements Checkpointer {
       return;
     }
     this.#learn(logPages);
+    if (logPages < RESTART_PAGES) {
+      this.#copies = 0;
+      return;
+    }
     const isMuchLeft = this.#newPages() > MAX_REST_PAGES;
     if (isMuchLeft && this.#copies < MAX_COPIES) this.#copy();
     else this.#finish(copiedPages === logPages);

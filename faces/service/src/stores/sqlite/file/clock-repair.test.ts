@@ -6,7 +6,8 @@ import { type Outcome, seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { notStarted } from "../../../deliver/attempt-result.ts";
 import { Engine } from "../../../engine/engine.ts";
-import { newTask, T0, TENANT } from "../../store.testing.ts";
+import { pinnedTask } from "../../pinned-task.testing.ts";
+import { T0, TENANT } from "../../store.testing.ts";
 import { sqliteStore } from "../sqlite-store.ts";
 import { readSqliteClock, repairSqliteClock } from "./clock-repair.ts";
 
@@ -42,7 +43,7 @@ async function open(file: string, at: number) {
     await engine.start();
     const enqueue = async (inMs: number) => {
       const now = engine.now();
-      const task = newTask({ createdAt: now, scheduledAt: now + inMs });
+      const task = pinnedTask({ createdAt: now, scheduledAt: now + inMs });
       const created = new Promise((done, failed) => engine.create(task, null, done, failed));
       await clock.advance(1);
       await created;

@@ -3,8 +3,9 @@
  * last commit. The database has both too. If it has fewer commits than the ledger, some are lost.
  *
  * Each commit overwrites the number in place. That survives the end of the process without an fsync.
- * The ledger is synced once per thousand commits, so after a power cut it may be behind the database,
- * never ahead of it.
+ * A service does it at the end of the turn, once for all commits of the turn, so that no request waits
+ * for it. The ledger is synced once per thousand writes. So after a power cut, or after a kill within
+ * that turn, it may be behind the database, never ahead of it.
  */
 import {
   closeSync,
@@ -16,7 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { RedriveError } from "@redrive/core";
+import { type Clock, RedriveError } from "@redrive/core";
 
 /** What the database and its ledger agree on. */
 export interface LedgerEntry {
@@ -34,11 +35,13 @@ export interface Ledger {
    * only finds less.
    */
   record(commit: number): void;
+  /** From now on, numbers are written at the end of the turn of the event loop. */
+  deferWrites(clock: Pick<Clock, "endOfTurn">): void;
   close(): void;
 }
 
-/** A commit costs a write of 64 bytes, and one in so many an fsync on a thread. */
-const COMMITS_PER_SYNC = 1000;
+/** One in so many writes is followed by an fsync on a thread. */
+const WRITES_PER_SYNC = 1000;
 
 const HEAD = "redrive ledger 1";
 const ID_DIGITS = 12;
@@ -99,7 +102,9 @@ export function openLedger(file: string, commit: number): Ledger {
   const fd = openSync(ledgerPath(file), "r+");
   const digits = Buffer.alloc(COMMIT_DIGITS);
   let last = commit;
-  let recorded = 0;
+  let writes = 0;
+  let turns: Pick<Clock, "endOfTurn"> | undefined;
+  let isPending = false;
   let isSyncing = false;
   let isClosed = false;
 
@@ -111,6 +116,22 @@ export function openLedger(file: string, commit: number): Ledger {
     });
   }
 
+  function write(): void {
+    isPending = false;
+    digits.write(digitsOf(last), "latin1");
+    try {
+      writeSync(fd, digits, 0, COMMIT_DIGITS, COMMIT_AT);
+    } catch {
+      // The commit is durable, so its results are returned. The next commit tries again.
+    }
+    writes = (writes + 1) % WRITES_PER_SYNC;
+    if (writes === 0 && !isSyncing) sync();
+  }
+
+  function writePending(): void {
+    if (isPending) write();
+  }
+
   return {
     get commit() {
       return last;
@@ -118,17 +139,16 @@ export function openLedger(file: string, commit: number): Ledger {
     record(number) {
       if (number <= last) return;
       last = number;
-      digits.write(digitsOf(number), "latin1");
-      try {
-        writeSync(fd, digits, 0, COMMIT_DIGITS, COMMIT_AT);
-      } catch {
-        // The commit is durable, so its results are returned. The next commit tries again.
-      }
-      recorded = (recorded + 1) % COMMITS_PER_SYNC;
-      if (recorded === 0 && !isSyncing) sync();
+      if (turns === undefined) write();
+      else if (!isPending) turns.endOfTurn(writePending);
+      isPending = turns !== undefined;
+    },
+    deferWrites(clock) {
+      turns = clock;
     },
     close() {
       if (isClosed) return;
+      writePending();
       isClosed = true;
       if (!isSyncing) closeSync(fd);
     },

@@ -39,6 +39,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX destinations_open ON destinations (tenant_id, name) WHERE breaker_state <> 'CLOSED';
   INSERT INTO documents SELECT 'redrive-running', tenant_id, id, 1, '' FROM documents
     WHERE kind = 'redrive' AND iif(json_valid(text), text ->> '$.job.status', '') = 'RUNNING';`,
+  // 6: a removed policy keeps its versions, so that no version is used twice.
+  "ALTER TABLE policies ADD COLUMN removed_at INTEGER;",
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */

@@ -3,18 +3,22 @@
  * hold any number of destinations, and a page is bounded.
  */
 import type { StoredDestinationState, TaskQuery } from "../../../model/task-query.ts";
-import { type Cell, statusName } from "../rows/codec.ts";
+import { type Cell, IN_FLIGHT, PENDING, statusName } from "../rows/codec.ts";
 import { DESTINATION_COLUMNS, DESTINATION_ID, destinationOf } from "../rows/destination-rows.ts";
 import type { Reader } from "./reader.ts";
 
 type DestinationQuery = Pick<
   TaskQuery,
-  "count" | "destinations" | "destination" | "countDestinations"
+  "count" | "countTenant" | "destinations" | "destination" | "countDestinations"
 >;
 
 const COUNT = `SELECT c.status, sum(c.count) FROM counts c
   JOIN destinations d ON d.destination_id = c.destination_id
   WHERE d.tenant_id = ? AND c.count > 0 GROUP BY c.status`;
+
+const COUNT_OPEN = `SELECT sum(c.count) FROM counts c
+  JOIN destinations d ON d.destination_id = c.destination_id
+  WHERE d.tenant_id = ? AND c.status IN (${PENDING}, ${IN_FLIGHT})`;
 
 const COUNT_DESTINATIONS = `SELECT
     ifnull(sum(breaker_state <> 'CLOSED'), 0), ifnull(sum(breaker_state = 'CLOSED'), 0),
@@ -40,6 +44,10 @@ export function destinationQuery(reader: Reader): DestinationQuery {
     async count(tenantId) {
       const rows = await reader.all(COUNT, [tenantId]);
       return Object.fromEntries(rows.map(([status, count]) => [statusName(Number(status)), count]));
+    },
+    async countTenant(tenantId) {
+      const [row] = await reader.all(COUNT_OPEN, [tenantId]);
+      return Number(row?.[0] ?? 0);
     },
     async destinations(tenantId, { limit, cursor = "" }) {
       const states = statesOf(await reader.all(SELECT_PAGE, [tenantId, cursor, limit]));

@@ -2,7 +2,8 @@
  * Due table: when the lanes of destinations are due. A few are read at once; more are read on a
  * reader's thread, because a file may hold any number of destinations.
  */
-import type { LaneDue, Store } from "../../../model/store.ts";
+import type { LaneDue } from "../../../model/lane-due.ts";
+import type { Store } from "../../../model/store.ts";
 import { FEW_ROWS, type Sql } from "../file/sql.ts";
 import type { Reader } from "../read/reader.ts";
 import { type Cell, laneName } from "../rows/codec.ts";
@@ -49,6 +50,7 @@ export function dueTable(sql: Sql, reader: Reader): Pick<Store, "nextDue"> {
           tenantId: tenantId as string,
           destination: name as string,
           lane: laneName(lane as number),
+          partition: 0,
           dueAt: dueAt as number,
         }),
       );

@@ -1,6 +1,13 @@
 /**
  * Node table: the leases of nodes, the claims that they hold, and the latest stored instant.
  */
+import type { DestinationRow } from "../../../model/destination-row.ts";
+import {
+  type DestinationReport,
+  type DestinationShare,
+  NO_OTHERS,
+  reserveRate,
+} from "../../../model/node-report.ts";
 import type { Store } from "../../../model/store.ts";
 import { LATEST_AT_QUERY } from "../file/clock-repair.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
@@ -36,11 +43,18 @@ export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
       sql.transaction(() => started(ofOthers.all(destinations.nodeNumber(nodeId), limit)), undo),
     claimsOf: async (nodeId, limit) =>
       sql.transaction(() => started(ofNode.all(destinations.nodeNumber(nodeId), limit)), undo),
-    async renew({ nodeId, now, leaseUntil }) {
+    async renew({ nodeId, now, leaseMs, isLeaving, takesAll, destinations: reports }) {
       sql.transaction(() => {
-        setLease(nodeId, leaseUntil);
+        setLease(nodeId, now + leaseMs);
         setNow.run(now);
       }, undo);
+      const shares = reports.map((report) => {
+        const row = sql.read(() => destinations.row(report.tenantId, report.name));
+        return wholeShare(report, row, now);
+      });
+      const nodes = isLeaving ? [] : [nodeId];
+      const alone = { wasLapsed: false, takesAll, nodes, hints: [] };
+      return { now, ...alone, destinations: shares };
     },
     async retire(nodeId) {
       sql.transaction(() => setLease(nodeId, 0), undo);
@@ -49,5 +63,23 @@ export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
       const row = sql.read(() => getNow.get()) as unknown as readonly number[];
       return row[0] ?? 0;
     },
+  };
+}
+
+/** No other process uses the file, so a node gets what it wants. */
+function wholeShare(
+  { version, slots, retrySlots, rate, retryRate }: DestinationReport,
+  row: DestinationRow | null,
+  now: number,
+): DestinationShare {
+  const granted = Math.min(slots?.wanted ?? 0, slots?.limit ?? 0);
+  const maxRetries = slots === null ? Number.POSITIVE_INFINITY : granted;
+  return {
+    row: row === null || row.version === version ? null : row,
+    slots: granted,
+    retrySlots: Math.min(retrySlots?.wanted ?? 0, retrySlots?.limit ?? 0, maxRetries),
+    rate: rate && reserveRate(rate, 0, now).reservation,
+    retryRate: retryRate && reserveRate(retryRate, 0, now).reservation,
+    others: NO_OTHERS,
   };
 }

@@ -1,5 +1,23 @@
-/** Batch context: the node, the time and the rejected destinations of the batch being written. */
+/** Batch context: the node, the time, the rejected destinations and the claims of the batch. */
+import type { ClaimRequest, StartedTask } from "../../../model/batch.ts";
 import type { StoredDestination } from "../tables/destination-table.ts";
+
+/** A claim that knows its waiting tasks and has not written anything. */
+export interface OpenClaim {
+  readonly request: ClaimRequest;
+  readonly stored: StoredDestination;
+  readonly isCurrent: boolean;
+  /** Waiting tasks, the earliest first: those that are due, and those that are due soon. */
+  readonly due: readonly StartedTask[];
+  readonly ahead: readonly StartedTask[];
+  /** New tasks that were inserted with a permit of this claim. */
+  readonly started: StartedTask[];
+  /** A new task was due before a waiting one: the claim reads both in order once it is inserted. */
+  isOutdated: boolean;
+}
+
+/** The open claims that new tasks may use, by destination. */
+export type NewTaskClaims = Map<StoredDestination, OpenClaim>;
 
 /** The node that writes, and the time. */
 export interface BatchContext {
@@ -8,6 +26,8 @@ export interface BatchContext {
   readonly node: number;
   /** Destinations whose write in this batch was rejected. */
   readonly refused: Set<StoredDestination>;
+  /** Claims of this batch with permits for new tasks. */
+  newTaskClaims: NewTaskClaims | undefined;
 }
 
 /**

@@ -76,7 +76,7 @@ function settleStatement(
     const cells = settledCells(item, status);
     if (status === "PENDING") retry.run(...cells, ...last, item.ref);
     else finish.run(...cells, now, ...last, item.ref);
-    if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
+    if (attempt !== null) insertAttempt.run(...attemptCells(Number(item.ref), attempt));
     destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
     if (status === "PENDING") return status;
     follow(item.onEnd?.[status], context);

@@ -7,38 +7,48 @@ import type { Batch, CommitResult } from "../../../model/batch.ts";
 import type { UnversionedDocument } from "../../../model/document-table.ts";
 import type { Sql } from "../file/sql.ts";
 import type { DestinationTable } from "../tables/destination-table.ts";
-import type { BatchContext } from "./batch-context.ts";
-import { claimWriter } from "./claim-writer.ts";
-import { createWriter } from "./create-writer.ts";
+import type { BatchContext, OpenClaim } from "./batch-context.ts";
+import { type ClaimWriter, claimWriter } from "./claim-writer.ts";
+import { createWriter, type HasPolicy } from "./create-writer.ts";
+import { mayOpenEarly, newTaskClaims } from "./new-task-claims.ts";
 import { endWriter } from "./settle-writer.ts";
 
 export function batchWriter(
   sql: Sql,
   destinations: DestinationTable,
   writeDocument: (document: UnversionedDocument) => void,
+  hasPolicy: HasPolicy,
 ): (batch: Batch) => CommitResult {
-  const create = createWriter(sql, destinations);
+  const create = createWriter(sql, destinations, hasPolicy);
   const { settle, cancel, retryNow } = endWriter(sql, destinations, (task, context) => {
     if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, context);
   });
-  const claim = claimWriter(sql, destinations);
+  const claimer = claimWriter(sql, destinations);
 
   return (batch) => {
     const context: BatchContext = {
       now: batch.now,
       node: destinations.nodeNumber(batch.nodeId),
       refused: new Set(),
+      newTaskClaims: undefined,
     };
-    const result = {
-      destinations: batch.destinations.map((item) => destinations.write(item, context.refused)),
-      creates: batch.creates.map((item) => create(item, context)),
-      settles: batch.settles.map((item) => settle(item, context)),
-      cancels: batch.cancels.map((item) => cancel(item, context)),
-      retryNows: batch.retryNows.map((item) => retryNow(item, context.now)),
-      claims: batch.claims.map((item) => claim(item, context)),
-    };
+    const rows = batch.destinations.map((item) => destinations.write(item, context.refused));
+    const open = mayOpenEarly(batch) ? openClaims(claimer, batch, context) : undefined;
+    const creates = batch.creates.map((item) => create(item, context));
+    const settles = batch.settles.map((item) => settle(item, context));
+    const cancels = batch.cancels.map((item) => cancel(item, context));
+    const retryNows = batch.retryNows.map((item) => retryNow(item, context.now));
+    const claims = open
+      ? open.map((one) => claimer.finish(one, context))
+      : batch.claims.map((item) => claimer.finish(claimer.open(item, context), context));
     for (const document of batch.documents) writeDocument(document);
     destinations.flush();
-    return result;
+    return { destinations: rows, creates, settles, cancels, retryNows, claims };
   };
+}
+
+function openClaims(claimer: ClaimWriter, batch: Batch, context: BatchContext): OpenClaim[] {
+  const open = batch.claims.map((item) => claimer.open(item, context));
+  context.newTaskClaims = newTaskClaims(open);
+  return open;
 }

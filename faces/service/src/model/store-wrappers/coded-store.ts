@@ -4,9 +4,9 @@
  * broken.
  */
 import { RedriveError } from "@redrive/core";
-import { serviceError } from "./errors.ts";
-import type { Store } from "./store.ts";
-import { ReadAbortedError, StoreFullError, StoreRefusedError } from "./store-errors.ts";
+import { serviceError } from "../errors.ts";
+import type { Store } from "../store.ts";
+import { ReadAbortedError, StoreFullError, StoreRefusedError } from "../store-errors.ts";
 import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
@@ -40,11 +40,11 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** Every method of a store returns a promise. */
+/** Every method of a store returns a promise, except `onHint`, which only adds a listener. */
 function coded<Part extends object>(part: Part, refuse: (error: unknown) => never): Part {
   const changes: Partial<Record<keyof Part, Ask>> = {};
   for (const name of namesOf(part)) {
-    if (typeof part[name] !== "function") continue;
+    if (typeof part[name] !== "function" || name === "onHint") continue;
     changes[name] = async (...args) => (part[name] as Ask)(...args).catch(refuse);
   }
   return wrapped(part, changes as Partial<Part>);

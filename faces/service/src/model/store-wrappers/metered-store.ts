@@ -1,7 +1,7 @@
 /** Metered store: wraps a store and reports the size and duration of its commits. */
 import type { Clock } from "@redrive/core";
-import type { Batch } from "./batch.ts";
-import type { Store } from "./store.ts";
+import type { Batch } from "../batch.ts";
+import type { Store } from "../store.ts";
 import { wrapped } from "./wrapped.ts";
 
 /** A successful commit. */

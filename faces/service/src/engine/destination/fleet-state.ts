@@ -1,0 +1,125 @@
+/** Fleet state: what a destination of this node knows of the other nodes, from the last exchange. */
+import {
+  type BudgetPlace,
+  type GuardOptions,
+  type Guards,
+  type RetryBudgetOptions,
+  shareBudget,
+} from "@redrive/core";
+import {
+  type DestinationReport,
+  type DestinationShare,
+  NO_OTHERS,
+  type OtherNodes,
+  type RateReservation,
+} from "../../model/node-report.ts";
+
+/** How many nodes are on the same store. */
+export interface FleetSize {
+  /** The live nodes, at least 1. */
+  readonly nodeCount: number;
+  /** Its place among the nodes that share a retry budget; undefined: it has never shared one. */
+  budgetPlace(windowMs: number, now: number): Omit<BudgetPlace, "reserved"> | undefined;
+}
+
+/** The nodes on the same store, as a destination sees them. */
+export interface FleetView<Destination> extends FleetSize {
+  /** This node uses the whole limits, because it is alone. */
+  readonly takesAll: boolean;
+  /** A permit was requested. `admission.lacksShare` says whether a share was missing. */
+  recordUse(destination: Destination): void;
+}
+
+/** The view of a node that has no fleet. */
+export const ALONE: FleetView<unknown> = {
+  takesAll: true,
+  nodeCount: 1,
+  budgetPlace: () => undefined,
+  recordUse: () => {},
+};
+
+interface SlotsHeld {
+  readonly count: number;
+  /** When it got the first of them. */
+  readonly since: number;
+}
+
+const NO_SLOTS: SlotsHeld = { count: 0, since: Number.POSITIVE_INFINITY };
+
+export class FleetState {
+  /** What the other nodes reported last, and when this node reported. */
+  others: OtherNodes = NO_OTHERS;
+  reportedAt = 0;
+  /**
+   * The node knows the stored row. Before, it asks for no slots: it would ask for those of the default
+   * limit, and the store would take the shares of the other nodes for too large.
+   */
+  isRowKnown = false;
+  /** The node got as many slots as it wanted, so it may get more if it wants more. */
+  hasAllWanted = false;
+  /** Since when the node has a share of the slots. */
+  slots: SlotsHeld = NO_SLOTS;
+  retrySlots: SlotsHeld = NO_SLOTS;
+  /** The instants of the reserved retries of the last window. */
+  #reservedRetries: readonly number[] = [];
+  readonly #fleet: FleetSize;
+
+  constructor(fleet: FleetSize) {
+    this.#fleet = fleet;
+  }
+
+  /** The live nodes of the fleet. */
+  get nodes(): number {
+    return this.#fleet.nodeCount;
+  }
+
+  /** The retry budget is divided among the nodes. `options`: those of the whole budget. */
+  shareBudget({ retryBudget }: Guards, { retryBudget: whole }: GuardOptions, now: number): void {
+    if (!retryBudget || !whole) return;
+    const place = this.#fleet.budgetPlace(windowOf(whole), now);
+    if (place === undefined) return;
+    const reserved = this.reservedRetries(windowOf(whole), now);
+    shareBudget(retryBudget, whole, { ...place, reserved });
+  }
+
+  /** The largest number of nodes since one window of the retry budget ago. */
+  maxNodes(budget: RetryBudgetOptions, now: number): number {
+    return this.#fleet.budgetPlace(windowOf(budget), now)?.maxNodes ?? 1;
+  }
+
+  /** The node got this share in response to its report. `budget`: that of the document. */
+  record(
+    share: DestinationShare,
+    { slots }: DestinationReport,
+    budget: RetryBudgetOptions | undefined,
+    now: number,
+  ): void {
+    this.isRowKnown = true;
+    this.hasAllWanted = slots !== null && share.slots === slots.wanted;
+    this.others = share.others;
+    this.reportedAt = now;
+    this.slots = heldSince(this.slots, share.slots, now);
+    this.retrySlots = heldSince(this.retrySlots, share.retrySlots, now);
+    if (budget?.kind === "RATIO") this.#recordRetries(share.retryRate, budget.windowMs, now);
+  }
+
+  /** A node reserves one retry at a time. */
+  #recordRetries(reservation: RateReservation | null, windowMs: number, now: number): void {
+    const recent = this.#reservedRetries.filter((at) => at > now - windowMs);
+    this.#reservedRetries = reservation === null ? recent : [...recent, reservation.startAt];
+  }
+
+  /** How many retries were reserved for this node within the last window. */
+  reservedRetries(windowMs: number, now: number): number {
+    return this.#reservedRetries.filter((at) => at <= now && at > now - windowMs).length;
+  }
+}
+
+function heldSince(before: SlotsHeld, count: number, now: number): SlotsHeld {
+  if (count === 0) return NO_SLOTS;
+  return { count, since: before.count === 0 ? now : before.since };
+}
+
+function windowOf(budget: RetryBudgetOptions): number {
+  return budget.kind === "RATIO" ? budget.windowMs : 0;
+}

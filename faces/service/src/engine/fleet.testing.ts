@@ -1,0 +1,118 @@
+/** Test setup of a fleet: several engines on one shared memory store, on one virtual clock. */
+import { type Outcome, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
+import { notStarted } from "../deliver/attempt-result.ts";
+import type { CreateResult } from "../model/batch.ts";
+import { blankDestination } from "../model/destination-row.ts";
+import type { Store } from "../model/store.ts";
+import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import type { NewTask } from "../model/task.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { batch, DESTINATION, newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { Engine } from "./engine.ts";
+
+export interface FleetSent {
+  readonly at: number;
+  readonly nodeId: string;
+  readonly taskId: string;
+  readonly attemptNumber: number;
+}
+
+export interface FleetOptions {
+  /** The document of the usual destination. Default: none. */
+  readonly document?: object;
+  /** How long an attempt takes. Default: 20 ms. */
+  readonly durationMs?: number;
+  readonly outcome?: Outcome;
+}
+
+type Call = (...args: readonly unknown[]) => unknown;
+
+export async function fleet(names: readonly string[], options: FleetOptions = {}) {
+  const { durationMs = 20, outcome = statusOutcome(200) } = options;
+  const clock = virtualClock(T0);
+  const store = memoryStore({ exclusive: false, clock });
+  const killed = new Set<string>();
+  const sent: FleetSent[] = [];
+  let inFlight = 0;
+  let maxInFlight = 0;
+
+  /** A node that was killed gets no more results. */
+  const storeOf = (nodeId: string): Store => {
+    const changes: Record<string, Call> = {};
+    for (const [name, value] of Object.entries(store)) {
+      if (typeof value !== "function" || name === "onHint") continue;
+      const call = value as Call;
+      changes[name] = (...args) => (killed.has(nodeId) ? new Promise(() => {}) : call(...args));
+    }
+    return wrapped<Store>(store, changes as Partial<Store>);
+  };
+
+  const boot = async (nodeId: string, nodeStore: Store = storeOf(nodeId)) => {
+    const engine = await Engine.open({
+      clock,
+      random: seededRandom(nodeId),
+      store: nodeStore,
+      nodeId,
+      deliver: ({ taskId, attemptNumber }, { signal }, done) => {
+        if (killed.has(nodeId)) return;
+        sent.push({ at: clock.now(), nodeId, taskId, attemptNumber });
+        maxInFlight = Math.max(maxInFlight, ++inFlight);
+        let isOver = false;
+        const end = (result: Outcome) => {
+          if (isOver) return;
+          isOver = true;
+          inFlight--;
+          const status = result.kind === "status" ? result.status : null;
+          if (!killed.has(nodeId)) done({ ...notStarted(result, null), status, durationMs });
+        };
+        clock.alarm(durationMs, () => end(outcome));
+        signal.addEventListener("abort", () => end({ kind: "aborted" }));
+      },
+    });
+    await clock.run(engine.start());
+    return engine;
+  };
+
+  if (options.document !== undefined) await putDocument(options.document);
+  const engines: Engine[] = [];
+  for (const name of names) engines.push(await boot(name));
+  // The nodes learn of each other.
+  await clock.advance(1500);
+
+  async function putDocument(document: object): Promise<void> {
+    const stored = await store.getDestination(TENANT, DESTINATION);
+    const row = stored ?? blankDestination(TENANT, DESTINATION);
+    const changed = { ...row, version: row.version + 1, document: JSON.stringify(document) };
+    store.commitNow(batch({ now: clock.now(), destinations: [{ row: changed }] }));
+  }
+
+  /** Creates a task on that node, in a partition of its choice unless there is a key. */
+  async function enqueue(engine: Engine, fields: Partial<NewTask> = {}): Promise<string> {
+    const now = engine.now();
+    const base = newTask({ createdAt: now, scheduledAt: now, ...fields });
+    const byte = engine.partitionByte(TENANT, base.idempotencyKey) ?? 0;
+    const partition = byte.toString(16).padStart(2, "0");
+    const taskId = base.taskId.replace(/-80..-/u, `-80${partition}-`);
+    const fingerprint = base.idempotencyKey === null ? null : "fingerprint";
+    const created = new Promise<CreateResult>((done, failed) =>
+      engine.create({ ...base, taskId }, fingerprint, done, failed),
+    );
+    await clock.advance(1);
+    await created;
+    return taskId;
+  }
+
+  return {
+    clock,
+    store,
+    engines,
+    boot,
+    storeOf,
+    enqueue,
+    putDocument,
+    sent,
+    kill: (nodeId: string) => killed.add(nodeId),
+    maxInFlight: () => maxInFlight,
+    get: (taskId: string) => store.query.get(TENANT, taskId),
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * Store clock: the clock of a shared store as this node knows it: the latest reading plus the time
+ * that has passed since on the monotonic clock. The store read its clock between the request and the
+ * response, so the reading counts from the response: this node is late by at most one round trip,
+ * and never early, also if its own clock runs a little too fast. Of the readings of the last minute,
+ * the one with the best bound counts.
+ */
+import type { Clock } from "@redrive/core";
+
+/** Older readings are forgotten, because the clocks of two machines drift. */
+const KEPT_MS = 60_000;
+
+/** A monotonic clock runs at most this much too fast. The kernel changes its rate by at most 500 ppm. */
+export const MAX_DRIFT = 0.0005;
+
+/** A reading that is this much earlier than expected shows that the clock was set back. */
+const SET_BACK_MS = 1000;
+
+interface Reading {
+  /** The store's clock minus the monotonic clock, at least. */
+  readonly offsetMs: number;
+  readonly atMs: number;
+}
+
+export class StoreClock {
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  #readings: readonly Reading[];
+
+  /** `now`: a reading whose response arrives now. */
+  constructor(clock: Pick<Clock, "monotonicMs">, now: number) {
+    this.#clock = clock;
+    const atMs = clock.monotonicMs();
+    this.#readings = [{ offsetMs: now - atMs, atMs }];
+  }
+
+  now(): number {
+    const monotonicMs = this.#clock.monotonicMs();
+    return this.#offsetMs(monotonicMs) + monotonicMs;
+  }
+
+  /** Records a reading whose response has just arrived. `requestMs`: when it was requested. */
+  record(now: number, requestMs: number): void {
+    const atMs = this.#clock.monotonicMs();
+    const reading = { offsetMs: now - atMs, atMs };
+    // At the request, the store's clock was not later than the reading.
+    const isSetBack = now - requestMs < this.#offsetMs(atMs) - SET_BACK_MS;
+    const kept = this.#readings.filter((one) => atMs - one.atMs < KEPT_MS);
+    this.#readings = isSetBack ? [reading] : [...kept, reading];
+  }
+
+  #offsetMs(nowMs: number): number {
+    const offsets = this.#readings.map(
+      ({ offsetMs, atMs }) => offsetMs - (nowMs - atMs) * MAX_DRIFT,
+    );
+    return Math.max(...offsets);
+  }
+}
