@@ -9,7 +9,8 @@ import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.t
 import type { NewId } from "../../faces/service/src/model/ids.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
-import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
+import { callbackOf } from "../../faces/service/src/operations/callback.ts";
+import { followUpsOf } from "../../faces/service/src/operations/follow-ups.ts";
 
 /** The label that names the task whose end the callback reports. */
 export const CAUSE_LABEL = "redrive.callback";
@@ -20,10 +21,13 @@ function inSimulation(task: NewTask): NewTask {
 }
 
 export function createFollowUp(newId: NewId): FollowUp {
-  return (task, settle, now) => {
-    const onEnd = callbacksOf(task, settle, now, newId);
+  return (task, settle, settings, now) => {
+    const onEnd = followUpsOf(task, settle, settings, now, newId);
     if (onEnd === undefined) return undefined;
-    const entries = Object.entries(onEnd).map(([status, next]) => [status, inSimulation(next)]);
+    const entries = Object.entries(onEnd).map(([status, tasks]) => [
+      status,
+      tasks.map(inSimulation),
+    ]);
     return Object.fromEntries(entries) as OnEnd;
   };
 }
@@ -33,6 +37,7 @@ export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): 
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };
   const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
-  const CANCELLED = inSimulation(callbackOf(task, end, newId(now, partitionByteOf(task.taskId))));
-  return { tenantId, taskId, onEnd: { CANCELLED } };
+  const id = newId(now, partitionByteOf(taskId));
+  const callback = inSimulation(callbackOf(task, end, id));
+  return { tenantId, taskId, onEnd: { CANCELLED: [callback] } };
 }

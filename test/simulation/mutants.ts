@@ -138,7 +138,7 @@ export const mutants: readonly Mutant[] = [
         const result = memory.commitNow(batch);
         const fenced = batch.settles.filter((_, index) => result.settles[index] === "fenced");
         const creates = fenced.flatMap(({ status, onEnd }) =>
-          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status], batch.now),
+          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status]?.[0], batch.now),
         );
         memory.commitNow({ ...emptyBatch(batch), creates });
         return result;

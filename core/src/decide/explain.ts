@@ -108,6 +108,7 @@ const taskReasonTexts: Readonly<Record<ServiceReason, string>> = {
   "body-unavailable": "its stored body cannot be read",
   "secret-unavailable": "a stored secret cannot be read",
   "target-denied": "its target is not allowed",
+  "target-gone": "its target responded 410 Gone and is disabled",
 };
 
 /** Why a call ended, if only the reason is known: a clause without figures. */

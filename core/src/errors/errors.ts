@@ -30,6 +30,7 @@ export type ErrorCode =
   | "CLOCK_BEHIND"
   | "SERVICE_STOPPED"
   | "TARGET_DENIED"
+  | "TARGET_DISABLED"
   | "POLICY_IN_USE"
   | "NOT_FOUND"
   | "INVALID_REQUEST"

@@ -29,4 +29,6 @@ export type ServiceReason =
   | "poison"
   | "body-unavailable"
   | "secret-unavailable"
-  | "target-denied";
+  | "target-denied"
+  /** The target responded 410 to an earlier request, and its destination disables such targets. */
+  | "target-gone";

@@ -13,11 +13,12 @@ import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.
 import { Engine } from "./engine/engine.ts";
 import type { Deliver } from "./engine/run/deliver-function.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
+import { signingKeys } from "./intake/signing-keys.ts";
 import { uuidV7 } from "./model/ids.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { meteredStore } from "./model/store-wrappers/metered-store.ts";
 import { openStore } from "./open-store.ts";
-import { callbacksOf } from "./operations/callback.ts";
+import { followUpsOf } from "./operations/follow-ups.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
 
@@ -63,7 +64,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     random: options.random ?? systemRandom,
     store,
     deliver: deliverThrough(deliverer, secrets),
-    followUp: (task, settle, now) => callbacksOf(task, settle, now, newId),
+    followUp: (task, settle, settings, now) => followUpsOf(task, settle, settings, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     attemptsAtOnce: options.attemptsAtOnce ?? defaultAttemptsAtOnce(openFileLimit()),
@@ -101,10 +102,13 @@ function rethrow(error: unknown): never {
 }
 
 function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
+  const signingKeysOf = signingKeys(secrets);
   return (task, limits, done) => {
     const opened = secrets.open(task);
-    if (opened === null) {
-      void Promise.resolve(notStarted({ kind: "fault" }, NO_SECRET)).then(done);
+    const keys = signingKeysOf(task, limits.delivery);
+    if (opened === null || keys === null) {
+      const missing = opened === null ? NO_SECRET : NO_SIGNING_SECRET;
+      void Promise.resolve(notStarted({ kind: "fault" }, missing)).then(done);
       return;
     }
     // It rejects only for an invalid request, which a retry would not change.
@@ -112,9 +116,16 @@ function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
       const errorMessage = error instanceof Error ? error.message : String(error);
       done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
     };
-    void deliverer.deliver(opened, limits).then(done, fail);
+    const request = keys.length === 0 ? opened : { ...opened, signingKeys: keys };
+    void deliverer.deliver(request, limits).then(done, fail);
   };
 }
+
+const NO_SIGNING_SECRET = {
+  errorClass: "secret-unavailable",
+  errorMessage:
+    "a signing secret of the destination cannot be decrypted: its key is not in REDRIVE_ENCRYPTION_KEY",
+} as const;
 
 const NO_SECRET = {
   errorClass: "secret-unavailable",

@@ -3,11 +3,18 @@
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive } from "./create-redrive.ts";
+export {
+  type ReceivedWebhook,
+  verifyWebhook,
+  type WebhookRefusal,
+  type WebhookVerdict,
+} from "./deliver/signing.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
 export type { EnqueueOptions } from "./intake/enqueue-options.ts";
-export { assertEncryptionKey } from "./intake/secrets.ts";
+export { assertEncryptionKey } from "./intake/encryption-keys.ts";
 export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
+export type { DisabledTarget, ServiceDocument } from "./model/delivery/delivery-settings.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { CallerTransaction, Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";

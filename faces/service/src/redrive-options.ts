@@ -26,7 +26,7 @@ import {
 import type { ResolverKind } from "./deliver/lookup/create-resolver.ts";
 import { serviceBudgetOptions } from "./engine/destination/service-retry-budget.ts";
 import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
-import { assertEncryptionKey } from "./intake/secrets.ts";
+import { assertEncryptionKey } from "./intake/encryption-keys.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { checkStoreText, isStoreText, STORE_FORMS } from "./open-store.ts";

@@ -2,7 +2,7 @@
  * Redrive: the API of the service for programs. The HTTP server calls it, and so does a process that
  * embeds the service. Every operation is here, for one tenant at a time.
  */
-import type { Clock, DestinationDocument } from "@redrive/core";
+import type { Clock } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
@@ -14,6 +14,7 @@ import type { Secrets } from "./intake/secrets.ts";
 import type { TaskInput } from "./intake/task-input.ts";
 import { type Accepted, TaskIntake } from "./intake/task-intake.ts";
 import type { CancelRequest } from "./model/batch.ts";
+import type { ServiceDocument } from "./model/delivery/delivery-settings.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
@@ -109,7 +110,7 @@ export class Redrive {
       now,
       create,
     });
-    this.#destinations = new DestinationOperations({ store, engine, destinationPolicies });
+    this.#destinations = new DestinationOperations({ ...parts, destinationPolicies });
   }
 
   /**
@@ -193,7 +194,7 @@ export class Redrive {
     const now = engine.now();
     const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
     const id = newId(now, partitionByteOf(taskId));
-    return { tenantId, taskId, onEnd: { CANCELLED: callbackOf(task, end, id) } };
+    return { tenantId, taskId, onEnd: { CANCELLED: [callbackOf(task, end, id)] } };
   }
 
   /** Makes a waiting task due now. Guards still apply. */
@@ -217,10 +218,19 @@ export class Redrive {
   /** Sets the guards and the policy of a destination. Throws `INVALID_DESTINATION` if invalid. */
   configure(
     destination: string,
-    document: DestinationDocument,
+    document: ServiceDocument,
     tenantId: string = DEFAULT_TENANT,
   ): Promise<DestinationRow> {
     return this.#destinations.configure(tenantId, destination, document);
+  }
+
+  /** Sends to a target URL again that a 410 response has disabled. */
+  enableTarget(
+    destination: string,
+    targetUrl: string,
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<DestinationRow> {
+    return this.#destinations.enableTarget(tenantId, destination, targetUrl);
   }
 
   /** The rows of destinations whose circuit is not closed, at most a thousand. */

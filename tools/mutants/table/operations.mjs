@@ -55,7 +55,7 @@ export const operations = [
       replace: "",
     },
   ]),
-  inService("operations/callback.ts", [
+  inService("operations/follow-ups.ts", [
     {
       name: "a callback for a returned attempt counts it",
       search: "task.attemptNumber - (attempt === null ? 1 : 0)",

@@ -201,7 +201,7 @@ export const run = [
     },
     {
       name: "a callback waits for the next reading of the store",
-      search: "  scheduleFollowUp(scheduler, destinations, settle.onEnd, result);\n",
+      search: "  scheduleFollowUps(scheduler, destinations, settle.onEnd, result);\n",
       replace: "",
     },
   ]),

@@ -1,4 +1,4 @@
-/** `redrive destinations`: lists the destinations of a running service, pauses and resumes them. */
+/** `redrive destinations`: lists the destinations of a running service, pauses, resumes and enables them. */
 import { formatDuration, formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
@@ -15,7 +15,7 @@ type Destination = Awaited<ReturnType<Client["getDestination"]>>;
 export function addDestinations(parent: Command, terminal: Terminal): void {
   const destinations = parent
     .command("destinations")
-    .description("List, pause and resume destinations.");
+    .description("List, pause and resume destinations, and enable their targets again.");
   addList(destinations, terminal);
   addChange(destinations, terminal, {
     verb: "pause",
@@ -29,6 +29,21 @@ export function addDestinations(parent: Command, terminal: Terminal): void {
     message: (name) => `${name} is resumed.`,
     call: (client, name) => client.resumeDestination(name),
   });
+  addEnable(destinations, terminal);
+}
+
+function addEnable(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("enable <name> <target-url>")
+    .description("Send to a target URL again that responded 410 Gone (disableOnGone).");
+  addServiceFlags(command);
+  addExamples(command, "redrive destinations enable hooks https://example.com/hooks/42");
+  command.action((name: string, targetUrl: string, flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => {
+      const destination = await client.enableTarget(name, targetUrl);
+      return { json: destination, text: () => [`${targetUrl} is enabled.`] };
+    }),
+  );
 }
 
 function addList(parent: Command, terminal: Terminal): void {

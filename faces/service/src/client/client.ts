@@ -2,8 +2,9 @@
  * Client: the HTTP API as typed functions, for programs and for the command line. It throws a
  * `RedriveError` with the code of the problem document that the service returned.
  */
-import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
+import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type {
   DeadLetterGroupList,
@@ -79,8 +80,10 @@ export interface Client {
   /** By name. Pass the cursor of a page to get the next one. */
   listDestinations(query?: DestinationQuery): Promise<DestinationList>;
   getDestination(name: string): Promise<DestinationView>;
-  configureDestination(name: string, document: DestinationDocument): Promise<DestinationView>;
+  configureDestination(name: string, document: ServiceDocument): Promise<DestinationView>;
   pauseDestination(name: string): Promise<DestinationView>;
+  /** Sends to a target URL again that a 410 response has disabled. */
+  enableTarget(name: string, targetUrl: string): Promise<DestinationView>;
   resumeDestination(name: string): Promise<DestinationView>;
 
   /** True if the service accepts tasks. */
@@ -211,6 +214,7 @@ type DestinationCalls = Pick<
   | "getDestination"
   | "configureDestination"
   | "pauseDestination"
+  | "enableTarget"
   | "resumeDestination"
 >;
 
@@ -222,6 +226,8 @@ function destinationCalls({ request }: Transport): DestinationCalls {
     configureDestination: (name, document) =>
       request({ method: "PUT", path: [root, name], body: document }),
     pauseDestination: (name) => request({ method: "POST", path: [root, name, "pause"] }),
+    enableTarget: (name, targetUrl) =>
+      request({ method: "POST", path: [root, name, "enable"], body: { targetUrl } }),
     resumeDestination: (name) => request({ method: "POST", path: [root, name, "resume"] }),
   };
 }

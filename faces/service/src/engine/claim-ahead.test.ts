@@ -167,9 +167,9 @@ describe("a claim that is committed ahead", () => {
     const callback = () => pinnedTask({ destination: "callbacks" });
     const byEnd = callback();
     const { clock, engine, store, sent, task } = await claimed(undefined, ({ destination }) =>
-      destination === DESTINATION ? { CANCELLED: byEnd } : undefined,
+      destination === DESTINATION ? { CANCELLED: [byEnd] } : undefined,
     );
-    const onEnd = { CANCELLED: callback() };
+    const onEnd = { CANCELLED: [callback()] };
     const cancelling = engine.cancel({ tenantId: TENANT, taskId: task.taskId, onEnd });
     await clock.advance(1);
     expect(await cancelling).toEqual({ kind: "cancelled" });

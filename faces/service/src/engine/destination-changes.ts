@@ -26,7 +26,10 @@ export interface DestinationChangesParts {
 }
 
 /** The columns that users may change: the pause and the document. */
-export type DestinationChange = Partial<Pick<DestinationRow, "pausedAt" | "document">>;
+export type ChangedColumns = Partial<Pick<DestinationRow, "pausedAt" | "document">>;
+
+/** The new columns, or a function that computes them from the stored row. */
+export type DestinationChange = ChangedColumns | ((row: DestinationRow) => ChangedColumns);
 
 /** Nodes write a row when its circuit or gate changes. Losing this often in a row is not chance. */
 const MAX_TRIES = 10;
@@ -61,7 +64,8 @@ export class DestinationChanges {
     const stored = await store.getDestination(tenantId, name);
     const before = await destinations.load(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
-    const row = { ...before.row, ...change, version: before.row.version + 1 };
+    const columns = typeof change === "function" ? change(before.row) : change;
+    const row = { ...before.row, ...columns, version: before.row.version + 1 };
     const batch = { now: time.now(), nodeId: node.nodeId, ...EMPTY_BATCH };
     const result = await store.commit({ ...batch, destinations: [{ row }] });
     const winner = result.destinations[0] ?? null;

@@ -14,6 +14,8 @@ import type {
   RetryNowResult,
   TaskRef,
 } from "../model/batch.ts";
+import { isDisabled } from "../model/delivery/delivery-settings.ts";
+import { disableIn } from "../model/delivery/disabled-targets.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
@@ -46,7 +48,7 @@ import { messageOf, StoreHealth } from "./node/store-health.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
-import { Runner } from "./run/runner.ts";
+import { Runner, type RunnerParts } from "./run/runner.ts";
 import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import type { Slice } from "./slices.ts";
@@ -164,7 +166,9 @@ export class Engine {
     const queue = new CommitQueue();
     const base = { clock, time, random, store, node, health, events, reports, partitions };
     const parts = { ...base, destinations, guardSaver, scheduler, policies, queue, followUp };
-    const runner = new Runner({ ...parts, deliver });
+    const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
+      this.#disableTarget(destination, targetUrl);
+    const runner = new Runner({ ...parts, deliver, disableTarget });
     const commitLoop = new CommitLoop({ ...parts, runner });
     const rescuer = new Rescuer({ ...parts, commitLoop, runner });
     const storeSync = new StoreSync(parts);
@@ -283,6 +287,16 @@ export class Engine {
     change: DestinationChange,
   ): Promise<DestinationRow> {
     return this.#changes.make(tenantId, name, change);
+  }
+
+  #disableTarget({ tenantId, name, delivery }: DestinationRuntime, targetUrl: string): void {
+    if (isDisabled(delivery, targetUrl)) return;
+    const now = this.#time.now();
+    const change = ({ document }: DestinationRow) => ({
+      document: disableIn(document, targetUrl, now),
+    });
+    // The store has reported its failure. The next 410 of the target disables it.
+    this.#changes.make(tenantId, name, change).catch(() => {});
   }
 
   /** Reports a failure of the store that a caller outside the engine has seen. */

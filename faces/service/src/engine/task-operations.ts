@@ -15,7 +15,7 @@ import type { Destinations } from "./destination/destinations.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
-import { scheduleFollowUp } from "./run/follow-up-tasks.ts";
+import { scheduleFollowUps } from "./run/follow-up-tasks.ts";
 import type { Runner } from "./run/runner.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 
@@ -84,7 +84,7 @@ export class TaskOperations {
     }
     if (result.kind === "cancelled") {
       const { tenantId, taskId, onEnd } = request;
-      scheduleFollowUp(scheduler, destinations, onEnd, "CANCELLED");
+      scheduleFollowUps(scheduler, destinations, onEnd, "CANCELLED");
       queue.request();
       events.emit(time.now(), { type: "task.cancelled", tenantId, taskId });
     }

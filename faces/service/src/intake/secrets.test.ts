@@ -3,7 +3,8 @@ import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { newTask } from "../stores/store.testing.ts";
-import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
+import { parseEncryptionKeys } from "./encryption-keys.ts";
+import { openSecrets } from "./secrets.ts";
 
 const fill = (bytes: Uint8Array) => void bytes.set(randomBytes(bytes.length));
 const key = () => randomBytes(32).toString("base64");

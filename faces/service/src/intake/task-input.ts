@@ -17,11 +17,11 @@ import {
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import { destinationNameRule } from "../model/destination-name.ts";
-import { serviceError } from "../model/errors.ts";
 import type { HeadersInput } from "../model/headers-input.ts";
 import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
+import { refusal } from "./refused-url.ts";
 
 /**
  * JSON as received. It is sent byte for byte: parsing and serializing it again would change numbers
@@ -216,18 +216,6 @@ function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskContext): s
   const callback = checkTarget(callbackUrl);
   if (!callback.ok) throw refusal(callback, "callbackUrl");
   return callback.url;
-}
-
-type UrlField = "targetUrl" | "callbackUrl";
-
-function refusal({ kind, message }: RefusedTarget, field: UrlField): Error {
-  const text = message.replace(/^(target(Url)?)\b/, (word) => {
-    if (field === "targetUrl") return word;
-    return word === "target" ? "callback" : "callbackUrl";
-  });
-  return kind === "denied"
-    ? serviceError("TARGET_DENIED", text)
-    : new DocumentError("INVALID_ARGUMENT", [wrong(field, text)]);
 }
 
 const NONE: Headers = Object.freeze({});

@@ -6,11 +6,13 @@ import { assertKey, DocumentError, isObject, resolvePolicy } from "@redrive/core
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
+import { isDisabled } from "../model/delivery/delivery-settings.ts";
 import { serviceError, stopped } from "../model/errors.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
 import type { CallerTransaction, Store } from "../model/store.ts";
+import { readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
 import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
 import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
@@ -21,7 +23,7 @@ import { checkInput, createTask, type PlainTaskInput, type TaskInput } from "./t
 
 export interface TaskIntakeParts {
   readonly engine: Engine;
-  readonly store: Pick<Store, "createIn">;
+  readonly store: Pick<Store, "createIn" | "exclusive" | "getDestination">;
   readonly policies: Policies;
   readonly destinationPolicies: DestinationPolicies;
   readonly newId: NewId;
@@ -77,6 +79,8 @@ export class TaskIntake {
   ): Promise<Accepted | null> {
     const { engine, secrets } = this.#parts;
     const task = this.#newTask(input, tenantId, choice);
+    const check = this.#assertEnabled(task);
+    if (check !== undefined) await check;
     const policy = engine.policies.get(task);
     if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
     const { idempotencyKey: key, taskId } = task;
@@ -96,6 +100,22 @@ export class TaskIntake {
       default:
         throw keyConflict(key);
     }
+  }
+
+  /**
+   * Throws `TARGET_DISABLED` for a target that responded 410. A node of a fleet that has not used the
+   * destination yet accepts the task, and its first claim ends it with the reason `target-gone`.
+   */
+  #assertEnabled({ tenantId, destination, targetUrl }: NewTask): Promise<void> | undefined {
+    const { engine, store } = this.#parts;
+    const known = engine.destinations.find(tenantId, destination);
+    if (known !== undefined && isDisabled(known.delivery, targetUrl)) throw disabled(destination);
+    if (known?.fleetState.isRowKnown || !store.exclusive) return undefined;
+    return store.getDestination(tenantId, destination).then((row) => {
+      const reading = readDestination(row?.document ?? null);
+      if (reading.kind === "unreadable") return;
+      if (isDisabled(reading.value.delivery, targetUrl)) throw disabled(destination);
+    });
   }
 
   /** The policy, if it is known without a read of the store. */
@@ -149,6 +169,12 @@ export class TaskIntake {
       this.#parts.engine.create(task, fingerprint, resolve, reject);
     });
   }
+}
+
+function disabled(destination: string): Error {
+  const text = "the target responded 410 Gone, so its destination has disabled it";
+  const repair = `POST /destinations/${encodeURIComponent(destination)}/enable sends there again`;
+  return serviceError("TARGET_DISABLED", `${text}; ${repair}`);
 }
 
 /** A policy that callers remove and register all the time. */

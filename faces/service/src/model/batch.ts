@@ -207,7 +207,7 @@ export interface Settle extends TaskRef {
 }
 
 /** Tasks to create when another task ends, by its final status, in the same commit. */
-export type OnEnd = Readonly<Partial<Record<EndedStatus, NewTask>>>;
+export type OnEnd = Readonly<Partial<Record<EndedStatus, readonly NewTask[]>>>;
 
 export interface CancelRequest extends TaskRef {
   /** Created if this cancel ends the task. */

@@ -13,6 +13,13 @@ import {
   resolveDestination,
   resolvePolicy,
 } from "@redrive/core";
+import {
+  checkDelivery,
+  type DeliverySettings,
+  deliveryOf,
+  guardFields,
+  NO_SETTINGS,
+} from "./delivery/delivery-settings.ts";
 
 export type Reading<T> =
   /** `ignored`: the unknown fields. */
@@ -23,16 +30,33 @@ export function readPolicy(text: string): Reading<Policy> {
   return read(text, checkPolicy, (document) => resolvePolicy(document));
 }
 
-const DEFAULTS: Reading<Destination> = {
+/** A destination as the service applies it. */
+export interface ServiceDestination extends Destination {
+  readonly delivery: DeliverySettings;
+}
+
+export const DEFAULT_DESTINATION: ServiceDestination = {
+  ...resolveDestination({}, "service"),
+  delivery: NO_SETTINGS,
+};
+
+export const READ_DEFAULTS: Reading<ServiceDestination> = {
   kind: "read",
-  value: resolveDestination({}, "service"),
+  value: DEFAULT_DESTINATION,
   ignored: [],
 };
 
 /** The document of a destination as the service applies it. Null: all defaults. */
-export function readDestination(text: string | null): Reading<Destination> {
-  if (text === null) return DEFAULTS;
-  return read(text, checkDestination, (document) => resolveDestination(document, "service"));
+export function readDestination(text: string | null): Reading<ServiceDestination> {
+  if (text === null) return READ_DEFAULTS;
+  return read(text, checkService, (document) => ({
+    ...resolveDestination(guardFields(document), "service"),
+    delivery: deliveryOf(document),
+  }));
+}
+
+function checkService(document: Fieldset): readonly FieldProblem[] {
+  return [...checkDelivery(document), ...checkDestination(guardFields(document))];
 }
 
 /** The stored JSON value, for people; null if it is not JSON. */
@@ -50,10 +74,12 @@ const MAX_ROUNDS = 5;
 /** Long enough to name the fields; the document itself may be large. */
 const MAX_REASON_LENGTH = 300;
 
+type Fieldset = Readonly<Record<string, unknown>>;
+
 function read<T>(
   text: string,
-  check: (document: object) => readonly FieldProblem[],
-  resolve: (document: object) => T,
+  check: (document: Fieldset) => readonly FieldProblem[],
+  resolve: (document: Fieldset) => T,
 ): Reading<T> {
   const ignored: string[] = [];
   const stored = parseStored(text);
@@ -75,10 +101,7 @@ function unreadable(reason: string): Reading<never> {
 }
 
 /** `field` is a path such as `breaker.openMs`. The name of an unknown field may contain dots. */
-function withoutField(
-  document: Readonly<Record<string, unknown>>,
-  field: string,
-): Readonly<Record<string, unknown>> {
+function withoutField(document: Fieldset, field: string): Fieldset {
   const { [field]: _, ...rest } = document;
   if (Object.hasOwn(document, field)) return rest;
   const [name = "", ...path] = field.split(".");

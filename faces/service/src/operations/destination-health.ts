@@ -8,23 +8,24 @@ import {
   type BreakerState,
   budgetAllows,
   concurrencyLimit,
-  type DestinationDocument,
   type Guards,
-  isObject,
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
-import type { DestinationRow } from "../model/destination-row.ts";
-import { parseStored, readDestination } from "../model/stored-documents.ts";
+import type { DisabledTarget, ServiceDocument } from "../model/delivery/delivery-settings.ts";
+import { readDestination } from "../model/stored-documents.ts";
 import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
+import { disabledTargetsOf, shownDocument } from "./delivery-document.ts";
 
 export interface DestinationHealth {
   readonly name: string;
-  /** As configured; null: all defaults. */
-  readonly document: DestinationDocument | null;
+  /** As configured, with placeholders for signing secrets; null: all defaults. */
+  readonly document: ServiceDocument | null;
   /** Why this version cannot read the document, so that its tasks are held; null: it can. */
   readonly unreadable: string | null;
   readonly pausedAt: number | null;
+  /** Target URLs that responded 410 (`disableOnGone`). */
+  readonly disabledTargets: readonly DisabledTarget[];
   /** No call before this instant (Retry-After); 0: no gate. */
   readonly gateUntil: number;
   readonly breakerState: BreakerState;
@@ -55,13 +56,14 @@ export function healthOfDestination(
   now: number,
 ): DestinationHealth {
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
-  const document = documentOf(row);
+  const document = shownDocument(row.document) as ServiceDocument | null;
   const reading = readDestination(row.document);
   return {
     name,
     document,
     unreadable: reading.kind === "unreadable" ? reading.reason : null,
     pausedAt,
+    disabledTargets: disabledTargetsOf(row.document),
     gateUntil,
     breakerState,
     openUntil,
@@ -74,12 +76,6 @@ export function healthOfDestination(
     backlog: (tasks.PENDING ?? 0) + (tasks.IN_FLIGHT ?? 0),
     nextDueAt,
   };
-}
-
-/** Null also if it is not a JSON object. */
-function documentOf({ document }: DestinationRow): DestinationDocument | null {
-  const stored = document === null ? null : parseStored(document);
-  return isObject(stored) ? stored : null;
 }
 
 function rateUntilOf({ rate, adaptiveRate }: Guards, now: number): number {

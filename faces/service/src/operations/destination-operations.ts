@@ -2,10 +2,15 @@
  * Destination operations: pause, resume and configure a destination, report the health of
  * destinations, and explain why a task is not running.
  */
-import { type DestinationDocument, remainingMs, resolveDestination } from "@redrive/core";
+import { DocumentError, remainingMs, resolveDestination } from "@redrive/core";
+import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
+import { refusal } from "../intake/refused-url.ts";
+import type { Secrets } from "../intake/secrets.ts";
+import { guardFields, type ServiceDocument } from "../model/delivery/delivery-settings.ts";
+import { enableIn } from "../model/delivery/disabled-targets.ts";
 import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
@@ -14,6 +19,7 @@ import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
+import { checkDocument, documentToStore } from "./delivery-document.ts";
 import {
   type DestinationHealth,
   type DestinationHealthPage,
@@ -26,6 +32,8 @@ export interface DestinationOperationsParts {
   readonly store: Store;
   readonly engine: Engine;
   readonly destinationPolicies: DestinationPolicies;
+  readonly secrets: Secrets;
+  readonly checkTarget: (url: string) => Target | RefusedTarget;
 }
 
 /** Destinations per turn of the event loop: about two milliseconds. */
@@ -52,15 +60,30 @@ export class DestinationOperations {
   async configure(
     tenantId: string,
     name: string,
-    document: DestinationDocument,
+    document: ServiceDocument,
   ): Promise<DestinationRow> {
     assertDestinationName(name);
-    const { engine, destinationPolicies } = this.#parts;
-    if (resolveDestination(document, "service").hedge !== undefined) throw hedgeRefused(document);
-    const text = JSON.stringify(document);
-    const row = await engine.changeDestination(tenantId, name, { document: text });
+    const { engine, destinationPolicies, secrets, checkTarget } = this.#parts;
+    const problems = checkDocument(document);
+    if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
+    const guards = guardFields({ ...document });
+    if (resolveDestination(guards, "service").hedge !== undefined) throw hedgeRefused(document);
+    const { deadLetterUrl } = document;
+    const forward = deadLetterUrl === undefined ? undefined : checkTarget(deadLetterUrl);
+    if (forward?.ok === false) throw refusal(forward, "deadLetterUrl");
+    const row = await engine.changeDestination(tenantId, name, ({ document: text }) => ({
+      document: documentToStore({ ...document }, { tenantId, name, text }, secrets),
+    }));
     destinationPolicies.forget(tenantId, name);
     return row;
+  }
+
+  /** Sends to this URL again, although it responded 410. Does nothing if it is not disabled. */
+  async enableTarget(tenantId: string, name: string, targetUrl: string): Promise<DestinationRow> {
+    assertDestinationName(name);
+    return this.#parts.engine.changeDestination(tenantId, name, ({ document }) =>
+      document === null ? {} : { document: enableIn(document, targetUrl) },
+    );
   }
 
   /** The health of destinations with a row or a task, by name, in pages. */

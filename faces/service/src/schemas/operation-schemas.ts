@@ -136,6 +136,18 @@ export const DestinationToStore = Type.Unsafe<object>({
     rate: {},
     hedge: {},
     retryAfterGate: {},
+    signingSecrets: {
+      type: "array",
+      maxItems: 2,
+      items: { type: "string" },
+      description:
+        "Standard Webhooks secrets; each signs every request. Stored encrypted and never shown: a view has a placeholder for each, which keeps it.",
+    },
+    disableOnGone: {
+      type: "boolean",
+      description: "A 410 response disables its target URL until it is enabled again.",
+    },
+    deadLetterUrl: { type: "string", description: "Each dead letter is posted there." },
   },
 });
 
@@ -147,6 +159,10 @@ export const DestinationView = Type.Object({
       "Why this version cannot read the document, so that its tasks are held; null: it can.",
   }),
   pausedAt: NullableInteger,
+  disabledTargets: Type.Array(
+    Type.Object({ targetUrl: Type.String(), disabledAt: Type.Integer() }),
+    { description: "Target URLs that responded 410 (`disableOnGone`), the oldest first." },
+  ),
   gateUntil: Type.Integer(),
   breakerState: Type.String(),
   openUntil: Type.Integer(),
@@ -183,6 +199,12 @@ export const DestinationQuery = Type.Object(
   { additionalProperties: false },
 );
 export type DestinationQuery = Static<typeof DestinationQuery>;
+
+export const TargetToEnable = Type.Object(
+  { targetUrl: Type.String({ maxLength: 2048 }) },
+  { additionalProperties: false },
+);
+export type TargetToEnable = Static<typeof TargetToEnable>;
 
 export const DestinationParams = Type.Object({ name: Type.String() });
 export type DestinationParams = Static<typeof DestinationParams>;

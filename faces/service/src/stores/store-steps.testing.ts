@@ -276,7 +276,7 @@ export class StepRunner {
       })),
       cancels: step.cancels.map(({ task, isForeign, hasFollowUp }) => ({
         ...this.#ref(task, isForeign),
-        ...(hasFollowUp && { onEnd: { CANCELLED: this.#followUp(this.#ref(task)) } }),
+        ...(hasFollowUp && { onEnd: { CANCELLED: [this.#followUp(this.#ref(task))] } }),
       })),
       retryNows: step.retryNows.map(({ task, isForeign }) => this.#ref(task, isForeign)),
       documents: step.documents,
@@ -316,7 +316,9 @@ export class StepRunner {
         lastDelayMs: one.inMs,
         attempt: one.hasAttempt ? attemptLog({ attemptNumber, startedAt: this.#now }) : null,
         ...(lastError !== undefined && { lastError }),
-        ...(one.hasFollowUp && { onEnd: { [status]: followUp(), CANCELLED: followUp() } }),
+        ...(one.hasFollowUp && {
+          onEnd: { [status]: [followUp(), followUp()], CANCELLED: [followUp()] },
+        }),
       },
     ];
   }

@@ -37,9 +37,9 @@ function firstLane(task: NewTask, partitions: OwnPartitions): LaneDue {
   return { tenantId, destination, lane: "first", partition, dueAt: scheduledAt };
 }
 
-/** Only one of them is created, but a hint without a task is harmless. */
+/** Only those of one status are created, but a hint without a task is harmless. */
 function followUpLanes(onEnd: OnEnd | undefined, partitions: OwnPartitions): readonly LaneDue[] {
-  const tasks = onEnd === undefined ? [] : Object.values(onEnd);
+  const tasks = onEnd === undefined ? [] : Object.values(onEnd).flat();
   return tasks.map((task) => firstLane(task, partitions));
 }
 

@@ -11,7 +11,6 @@ import {
   classifyOutcome,
   createConcurrency,
   createGuards,
-  type Destination,
   FleetAdmission,
   type FleetShare,
   type Gates,
@@ -27,14 +26,20 @@ import {
   rampUp,
   recheckPermit,
   replaceGuards,
-  resolveDestination,
   retryGates,
   type SharedBudget,
   skipGateRamp,
 } from "@redrive/core";
+import type { DeliverySettings } from "../../model/delivery/delivery-settings.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationReport, DestinationShare } from "../../model/node-report.ts";
-import { type Reading, readDestination } from "../../model/stored-documents.ts";
+import {
+  DEFAULT_DESTINATION,
+  READ_DEFAULTS,
+  type Reading,
+  readDestination,
+  type ServiceDestination,
+} from "../../model/stored-documents.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
@@ -44,9 +49,6 @@ import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
 
 /** A lane of a destination of this node. */
 export type DestinationLane = WaitingLane<DestinationRuntime>;
-
-const DEFAULTS = resolveDestination({}, "service");
-const READ_DEFAULTS: Reading<Destination> = { kind: "read", value: DEFAULTS, ignored: [] };
 
 /** Tasks wait at every guard. A claim is made before its task is known, at the usual price. */
 const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false };
@@ -62,9 +64,9 @@ export class DestinationRuntime {
 
   /** The row as last read or written. */
   row: DestinationRow;
-  document: Destination = DEFAULTS;
+  document: ServiceDestination = DEFAULT_DESTINATION;
   /** How the document was read. While it is unreadable, every task here is held. */
-  reading: Reading<Destination> = READ_DEFAULTS;
+  reading: Reading<ServiceDestination> = READ_DEFAULTS;
   #admission: FleetAdmission | undefined;
   /** Guard state that an earlier process saved, until the row is known and the guards exist. */
   #savedText: string | undefined;
@@ -121,6 +123,10 @@ export class DestinationRuntime {
     const admission = new FleetAdmission(guards, retryAfterGate, this.#random, this.#serviceBudget);
     if (!this.#fleet.takesAll) admission.share = NO_SHARE;
     return admission;
+  }
+
+  get delivery(): DeliverySettings {
+    return this.document.delivery;
   }
 
   get guards(): Guards {

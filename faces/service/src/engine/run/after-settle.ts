@@ -12,7 +12,7 @@ import type { AttemptSummary, EngineEventType, WritableEventBody } from "../even
 import type { EngineEvents } from "../events/engine-events.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
-import { scheduleFollowUp } from "./follow-up-tasks.ts";
+import { scheduleFollowUps } from "./follow-up-tasks.ts";
 
 export interface SettledTaskParts {
   readonly time: EngineTime;
@@ -36,7 +36,7 @@ export function applySettled(
   { scheduler, events, time, destinations }: SettledTaskParts,
   { task, destination, settle, result, endedAt, by }: SettledTask,
 ): void {
-  scheduleFollowUp(scheduler, destinations, settle.onEnd, result);
+  scheduleFollowUps(scheduler, destinations, settle.onEnd, result);
   if (result === "PENDING") {
     const lane = destination.lanes[settle.lane];
     lane.origin ??= originOf(task.targetUrl);

@@ -5,6 +5,7 @@
 import type { AbortSignalLike } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { StartedTask } from "../../model/batch.ts";
+import type { DeliverySettings } from "../../model/delivery/delivery-settings.ts";
 
 export interface DeliveryLimits {
   /** From start to end. The deliverer enforces it, whatever the target does. */
@@ -14,6 +15,8 @@ export interface DeliveryLimits {
   readonly now: number;
   /** Aborts the request. */
   readonly signal: AbortSignalLike;
+  /** The settings of the destination. */
+  readonly delivery: DeliverySettings;
 }
 
 /** Calls `done` exactly once, and never before it returns. */

@@ -94,7 +94,7 @@ export class Rescuer {
     const { queue, time, destinations, followUp } = this.#parts;
     const destination = destinations.getOrCreate(task.tenantId, task.destination);
     const endedAt = time.now();
-    const settle = withFollowUps(followUp, task, settled, endedAt);
+    const settle = withFollowUps(followUp, task, settled, destination.delivery, endedAt);
     this.#settling.add(keyOf(task));
     destination.users++;
     queue.addSettle({

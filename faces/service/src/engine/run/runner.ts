@@ -17,6 +17,7 @@ import {
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import { createLightSignal } from "../../deliver/light-signal.ts";
 import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
+import { isDisabled } from "../../model/delivery/delivery-settings.ts";
 import { isUnreadable, type PolicyCache } from "../../model/policy-cache.ts";
 import type { ClaimRunner } from "../commit/claim-runner.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
@@ -54,7 +55,12 @@ export interface RunnerParts extends SettledTaskParts {
   readonly policies: PolicyCache;
   readonly deliver: Deliver;
   readonly followUp: FollowUp;
+  /** Sends nothing to this URL any more. */
+  readonly disableTarget: (destination: DestinationRuntime, targetUrl: string) => void;
 }
+
+/** The status of a target that does not exist any more. */
+const GONE = 410;
 
 /** If the store fails to return a policy, the task waits this long. */
 const POLICY_RETRY_MS = 1000;
@@ -153,6 +159,7 @@ export class Runner implements ClaimRunner {
     if (!this.#parts.node.mayStart(task.claimedAt)) this.#release(claim);
     else if (decision.kind === "stop")
       this.#expire(claim, decision.reason, finalHold(claim, policy, now));
+    else if (isDisabled(destination.delivery, task.targetUrl)) this.#expire(claim, "target-gone");
     else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(claim, "overload");
     else if (destination.maySend(permit, now, throttled)) this.#send(claim, policy, now);
     else this.#release(claim, throttled ? affordableAt(claim, now) : undefined);
@@ -169,7 +176,8 @@ export class Runner implements ClaimRunner {
     const signal = createLightSignal();
     claim.startedAt = now;
     claim.signal = signal;
-    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal };
+    const { delivery } = claim.destination;
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery };
     this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
   }
 
@@ -191,6 +199,9 @@ export class Runner implements ClaimRunner {
     this.#returnSlot(claim);
     destination.recordOutcome(permit, now, policy, result.outcome, result.durationMs);
     this.#parts.scheduler.unblock(destination, now);
+    if (result.status === GONE && destination.delivery.disableOnGone) {
+      this.#parts.disableTarget(destination, task.targetUrl);
+    }
     // If this node aborted the call itself, the outcome of the call is unknown.
     const isLost = result.outcome.kind === "aborted";
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
@@ -230,7 +241,8 @@ export class Runner implements ClaimRunner {
   #settle(claim: HeldClaim, settled: Settle, by?: HoldReason): void {
     const { destination, task } = claim;
     const endedAt = this.#parts.time.now();
-    const settle = withFollowUps(this.#parts.followUp, task, settled, endedAt);
+    const { delivery } = destination;
+    const settle = withFollowUps(this.#parts.followUp, task, settled, delivery, endedAt);
     this.#parts.queue.addSettle({
       settle,
       destination,

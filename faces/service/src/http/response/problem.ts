@@ -54,6 +54,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   UNKNOWN_POLICY: [422, "There is no such policy"],
   STORE_REFUSED: [422, "The store refuses this item"],
   TARGET_DENIED: [422, "The target is not allowed"],
+  TARGET_DISABLED: [422, "The target is disabled"],
   TOO_MANY_REQUESTS: [429, "Too many requests"],
   QUEUE_FULL: [429, "Too many tasks are waiting"],
   INTERNAL: [500, "Something went wrong"],

@@ -1,7 +1,8 @@
 /** Destination routes: the health of destinations, their guards, pause and resume. */
-import type { DestinationDocument } from "@redrive/core";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
+import { assertKeyTargets } from "../../intake/key-targets.ts";
+import type { ServiceDocument } from "../../model/delivery/delivery-settings.ts";
 import { serviceError } from "../../model/errors.ts";
 import type {
   DestinationHealth,
@@ -13,8 +14,9 @@ import {
   DestinationQuery,
   DestinationToStore,
   DestinationView,
+  TargetToEnable,
 } from "../../schemas/operation-schemas.ts";
-import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { type AddRoutes, callerOf, type HttpContext, tenantOf } from "../context/http-context.ts";
 import { type CursorScope, readCursor, writeCursor } from "../request/cursor.ts";
 
 const tags = ["destinations"];
@@ -62,6 +64,17 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
     { config: write, schema: one("Pause a destination: no attempts until it is resumed") },
     (request) => pause(context, request, true),
   );
+  app.post<{ Params: DestinationParams; Body: TargetToEnable }>(
+    "/destinations/:name/enable",
+    {
+      config: write,
+      schema: {
+        ...one("Send to a target URL again that responded 410 Gone"),
+        body: TargetToEnable,
+      },
+    },
+    (request) => enable(context, request),
+  );
   app.post<{ Params: DestinationParams }>(
     "/destinations/:name/resume",
     { config: write, schema: one("Resume a destination") },
@@ -92,7 +105,8 @@ async function configure(context: HttpContext, request: NamedRequest): Promise<D
   const { name } = request.params;
   const body: unknown = request.body;
   if (!isObject(body)) throw wrong("", "the document must be an object");
-  await context.redrive.configure(name, body as DestinationDocument, tenantOf(request));
+  assertKeyTargets(callerOf(request).limits.targets, [body["deadLetterUrl"]]);
+  await context.redrive.configure(name, body as ServiceDocument, tenantOf(request));
   return find(context, request);
 }
 
@@ -101,6 +115,19 @@ async function pause(context: HttpContext, request: NamedRequest, isPause: boole
   const tenantId = tenantOf(request);
   if (isPause) await context.redrive.pause(name, tenantId);
   else await context.redrive.resume(name, tenantId);
+  return find(context, request);
+}
+
+async function enable(
+  context: HttpContext,
+  request: FastifyRequest<{ Params: DestinationParams; Body: TargetToEnable }>,
+): Promise<DestinationHealth> {
+  const { name, disabledTargets } = await find(context, request);
+  const { targetUrl } = request.body;
+  if (!disabledTargets.some((target) => target.targetUrl === targetUrl)) {
+    throw serviceError("NOT_FOUND", `${JSON.stringify(targetUrl)} is not disabled`);
+  }
+  await context.redrive.enableTarget(name, targetUrl, tenantOf(request));
   return find(context, request);
 }
 

@@ -176,11 +176,11 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
   return status;
 }
 
-/** The key stays for its retention time, and the follow-up task is created. */
+/** The key stays for its retention time, and the follow-up tasks are created. */
 function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): void {
   endKey(tables, row, now);
-  const next = onEnd?.[row.state.status as keyof OnEnd];
-  if (next !== undefined) tables.rows.add(next, freshState(next));
+  const followUps = onEnd?.[row.state.status as keyof OnEnd] ?? [];
+  for (const next of followUps) tables.rows.add(next, freshState(next));
 }
 
 function isOwner({ task, state }: Row, { taskId, claimEpoch }: Settle): boolean {

@@ -142,10 +142,9 @@ function followerCells(
   context: TaskContext,
 ): readonly Cells[] {
   return items.flatMap(({ onEnd }, at) =>
-    Object.entries(onEnd ?? {}).flatMap(([status, task]) => {
-      if (task === undefined) return [];
+    Object.entries(onEnd ?? {}).flatMap(([status, tasks]) => {
       const causeStatus = statusNumber(status as keyof OnEnd);
-      return [taskCells(context, at, 0, task, { causeStatus })];
+      return tasks.map((task) => taskCells(context, at, 0, task, { causeStatus }));
     }),
   );
 }

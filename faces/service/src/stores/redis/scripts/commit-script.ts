@@ -53,12 +53,14 @@ end
 `;
 
 const SETTLE = `
-local function follow(base, new)
-  if new and not find(base, new[2] .. '\\n' .. new[3]) then insert(base, new, nil, now) end
+local function follow(base, tasks)
+  for _, new in ipairs(tasks) do
+    if not find(base, new[2] .. '\\n' .. new[3]) then insert(base, new, nil, now) end
+  end
 end
 
 -- place, tenant, id, ref, epoch, status, reason, lane, due, lastDelayMs, abandonedCount, attempt,
--- lastStatus, lastError, the task that follows each end. Without an attempt, a lastError of false
+-- lastStatus, lastError, the tasks that follow each end. Without an attempt, a lastError of false
 -- keeps the stored one.
 local function settle(item)
   local base, tenant, id = KEYS[item[1]], item[2], item[3]

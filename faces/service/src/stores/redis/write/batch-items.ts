@@ -61,12 +61,15 @@ export function settleItem(place: number, settle: Settle): Item {
 
 function followItems(place: number, onEnd: OnEnd = {}): Item {
   const ends = [onEnd.SUCCEEDED, onEnd.EXHAUSTED, onEnd.CANCELLED];
-  return ends.map((task) => (task === undefined ? null : newTaskItem(place, task)));
+  return ends.map((tasks) => newTaskItems(place, tasks));
 }
 
 export function cancelItem(place: number, { tenantId, taskId, onEnd }: CancelRequest): Item {
-  const next = onEnd?.CANCELLED;
-  return [place, tenantId, taskId, next === undefined ? null : newTaskItem(place, next)];
+  return [place, tenantId, taskId, newTaskItems(place, onEnd?.CANCELLED)];
+}
+
+function newTaskItems(place: number, tasks: readonly NewTask[] = []): Item {
+  return tasks.map((task) => newTaskItem(place, task));
 }
 
 export function refItem(place: number, { tenantId, taskId }: TaskRef): Item {

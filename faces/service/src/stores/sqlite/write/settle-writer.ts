@@ -34,8 +34,8 @@ export interface EndWriter {
   retryNow(item: TaskRef, now: number): RetryNowResult;
 }
 
-/** Creates the task that follows the end of another. */
-type Follow = (task: NewTask | undefined, context: BatchContext) => void;
+/** Creates the tasks that follow the end of another. */
+type Follow = (tasks: readonly NewTask[] | undefined, context: BatchContext) => void;
 
 export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
   return {

@@ -20,8 +20,9 @@ export function batchWriter(
   hasPolicy: HasPolicy,
 ): (batch: Batch) => CommitResult {
   const create = createWriter(sql, destinations, hasPolicy);
-  const { settle, cancel, retryNow } = endWriter(sql, destinations, (task, context) => {
-    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, context);
+  const { settle, cancel, retryNow } = endWriter(sql, destinations, (tasks, context) => {
+    if (tasks === undefined) return;
+    for (const task of tasks) create({ task, fingerprint: null, claimVersion: null }, context);
   });
   const claimer = claimWriter(sql, destinations);
 
