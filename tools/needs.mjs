@@ -22,6 +22,7 @@ export const systemPrograms = {
   pgbouncer: { programs: ["pgbouncer"], package: "pgbouncer" },
   faketime: { programs: ["faketime"], package: "faketime" },
   strace: { programs: ["strace"], package: "strace" },
+  promtool: { programs: ["promtool"], package: "prometheus" },
 };
 
 /** Needs without a system package: `postgres` is an npm package, `build` is `npm run build`. */

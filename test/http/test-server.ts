@@ -88,7 +88,15 @@ export async function openTestServer(options: TestServerOptions = {}): Promise<T
 
 /** `createRedrive` refuses the options of the HTTP server. */
 function serviceOptions(options: TestServerOptions): Partial<RedriveOptions> {
-  const names = ["store", "own", "allowTargets", "encryptionKey", "clock", "onFatal"] as const;
+  const names = [
+    "store",
+    "own",
+    "allowTargets",
+    "encryptionKey",
+    "alerts",
+    "clock",
+    "onFatal",
+  ] as const;
   const given = names.filter((name) => options[name] !== undefined);
   return Object.fromEntries(given.map((name) => [name, options[name]]));
 }

@@ -18,6 +18,7 @@ import { uuidV7 } from "./model/ids.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { meteredStore } from "./model/store-wrappers/metered-store.ts";
 import { openStore } from "./open-store.ts";
+import { resolveAlerts } from "./operations/alerts/alert-options.ts";
 import { followUpsOf } from "./operations/follow-ups.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
@@ -87,6 +88,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     digest: sha256,
     secrets,
     checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
+    alerts: options.alerts && resolveAlerts(options.alerts),
   });
   try {
     await redrive.jobs.open();

@@ -17,6 +17,7 @@ import {
   type Rule,
 } from "@redrive/core";
 import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
+import { checkTarget } from "./deliver/address-guard/target.ts";
 import {
   createTargetPolicy,
   type ListenAddress,
@@ -30,6 +31,7 @@ import { assertEncryptionKey } from "./intake/encryption-keys.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { checkStoreText, isStoreText, STORE_FORMS } from "./open-store.ts";
+import { type AlertOptions, checkAlerts } from "./operations/alerts/alert-options.ts";
 
 export interface RedriveOptions {
   /**
@@ -86,6 +88,8 @@ export interface RedriveOptions {
    * second to 365 days. Default: 1 hour.
    */
   readonly maxClockAheadMs?: number;
+  /** Posts an alert to a webhook when something needs a person. Default: no alerts. */
+  readonly alerts?: AlertOptions;
   /**
    * The store can no longer guarantee its content, and the service accepts nothing more. Default:
    * throws the error where no code can catch it, which ends the process.
@@ -132,6 +136,7 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   leaseMs: numberRule(MIN_LEASE_MS, MAX_LEASE_MS),
   maxClockStepMs: numberRule(60_000, YEAR_MS),
   maxClockAheadMs: numberRule(1000, YEAR_MS),
+  alerts: objectRule,
   onFatal: typeRule("a function", (value) => typeof value === "function"),
   clock: objectRule,
   random: objectRule,
@@ -148,7 +153,9 @@ export function checkOptions(options: RedriveOptions): TargetPolicy {
   const { targets = "loopback", allowTargets = "", own = [], encryptionKey = "" } = options;
   checkEncryptionKey(encryptionKey);
   checkBudget(options);
-  return createTargetPolicy({ mode: targets, allow: parseAllowlist(allowTargets), own });
+  const policy = createTargetPolicy({ mode: targets, allow: parseAllowlist(allowTargets), own });
+  assertAlerts(options, policy);
+  return policy;
 }
 
 /** An empty key means none, as an empty environment variable does. */
@@ -157,6 +164,15 @@ function checkEncryptionKey(key: unknown): void {
     throw serviceError("INVALID_ARGUMENT", `encryptionKey must be a string, got ${typeof key}`);
   }
   if (key !== "") assertEncryptionKey(key);
+}
+
+function assertAlerts({ alerts }: RedriveOptions, policy: TargetPolicy): void {
+  if (alerts === undefined) return;
+  const problems = checkAlerts(alerts);
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  const target = checkTarget(alerts.url, policy);
+  if (target.ok) return;
+  throw serviceError("INVALID_ARGUMENT", `alerts.url is refused: ${target.message}`);
 }
 
 /** Uses the check for destination documents, but reports `INVALID_ARGUMENT`. */

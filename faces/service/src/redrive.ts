@@ -30,6 +30,8 @@ import type {
   TaskFilter,
   TaskPage,
 } from "./model/task-query.ts";
+import type { ResolvedAlerts } from "./operations/alerts/alert-options.ts";
+import { Alerts } from "./operations/alerts/alerts.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {
   DeadLetterRedriver,
@@ -53,6 +55,8 @@ export interface RedriveParts {
   readonly secrets: Secrets;
   readonly onCommit: MeteredStore["onCommit"];
   readonly checkTarget: (url: string) => Target | RefusedTarget;
+  /** Undefined: no alerts. */
+  readonly alerts?: ResolvedAlerts | undefined;
   /** Closes everything that was opened for this service. */
   readonly close: () => Promise<void>;
 }
@@ -76,6 +80,7 @@ export class Redrive {
   readonly #intake: TaskIntake;
   readonly #destinations: DestinationOperations;
   readonly #deadLetters: DeadLetterRedriver;
+  readonly #alerts: Alerts | undefined;
   readonly #parts: RedriveParts;
   #stopping: Promise<void> | undefined;
 
@@ -111,6 +116,22 @@ export class Redrive {
       create,
     });
     this.#destinations = new DestinationOperations({ ...parts, destinationPolicies });
+    this.#alerts = parts.alerts && this.#startAlerts(parts.alerts, intake);
+  }
+
+  #startAlerts(options: ResolvedAlerts, intake: TaskIntake): Alerts {
+    const { clock, engine, newId } = this.#parts;
+    const alerts = new Alerts(options, {
+      clock,
+      now: () => engine.now(),
+      onEvent: (listener) => engine.events.listen(listener),
+      oldestDueAt: () => engine.destinations.oldestDueAt,
+      newTaskId: (now, key) => newId(now, engine.partitionByte(DEFAULT_TENANT, key)),
+      // The key says everything about the alert, so it is its own fingerprint.
+      create: (task) => intake.create(task, task.idempotencyKey),
+    });
+    alerts.start();
+    return alerts;
   }
 
   /**
@@ -344,6 +365,7 @@ export class Redrive {
   async #stop(graceMs: number): Promise<void> {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
+    this.#alerts?.stop();
     const jobs = this.jobs.stop();
     const haveEnded = await settlesWithin(clock, graceMs, jobs);
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));

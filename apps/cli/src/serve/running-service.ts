@@ -106,7 +106,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
   const { attemptsAtOnce, attemptsPerOrigin } = config;
-  const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
+  const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs, alerts } = config;
   return {
     store,
     targets:
@@ -120,6 +120,7 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
     ...(leaseMs !== undefined && { leaseMs }),
+    ...(alerts !== undefined && { alerts }),
     ...(maxClockStepMs !== undefined && { maxClockStepMs }),
     ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
   };

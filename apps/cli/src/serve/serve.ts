@@ -79,6 +79,11 @@ function addLimitFlags(command: Command): void {
       .env("REDRIVE_LEASE_MS")
       .argParser(numberFlag(1000, 600_000)),
   );
+  command.addOption(
+    new Option("--alert-url <url>", "post alerts to this webhook (default: none)").env(
+      "REDRIVE_ALERT_URL",
+    ),
+  );
 }
 
 /** Checks the value with the rule for `ratio` in a destination document. */

@@ -18,6 +18,7 @@ import {
   resolveDestination,
   textRule,
 } from "@redrive/core";
+import type { AlertOptions } from "@redrive/service";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
 
@@ -34,6 +35,7 @@ export interface ServiceFlags {
   readonly attemptsAtOnce?: number;
   readonly attemptsPerOrigin?: number;
   readonly leaseMs?: number;
+  readonly alertUrl?: string;
   readonly config?: string;
 }
 
@@ -59,6 +61,8 @@ export interface ServiceFile {
   readonly leaseMs?: number;
   readonly maxClockStepMs?: number;
   readonly maxClockAheadMs?: number;
+  /** Where alerts are posted, and when they fire. */
+  readonly alerts?: AlertOptions;
 }
 
 export interface ServiceConfig extends ServiceFile {
@@ -103,11 +107,13 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   leaseMs: numberRule(1000, 600_000),
   maxClockStepMs: numberRule(60_000, YEAR_MS),
   maxClockAheadMs: numberRule(1000, YEAR_MS),
+  // The service checks its fields.
+  alerts: (value: unknown) => (isObject(value) ? undefined : "an object with a url"),
 };
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */
 export function serviceConfig(flags: ServiceFlags): ServiceConfig {
-  const { config: path, retryBudget, ...given } = flags;
+  const { config: path, retryBudget, alertUrl, ...given } = flags;
   const file = path === undefined ? {} : readServiceFile(path);
   const known = Object.fromEntries(
     Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
@@ -119,6 +125,7 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...file,
     ...known,
     ...(retryBudget !== undefined && { retryBudget: retryBudgetFrom(retryBudget) }),
+    ...(alertUrl !== undefined && { alerts: { ...file.alerts, url: alertUrl } }),
   };
   storePath(config.store);
   if (config.insecureNoAuth && config.allowTargets) throw openRelayError();

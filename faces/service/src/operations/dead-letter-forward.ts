@@ -4,7 +4,7 @@
  */
 import type { Headers, NewTask } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task-headers.ts";
-import { type End, internalTask, summaryOf } from "./internal-task.ts";
+import { type End, endReport, internalTask, summaryOf } from "./internal-task.ts";
 
 export function deadLetterForwardOf(
   task: NewTask,
@@ -23,7 +23,7 @@ export function deadLetterForwardOf(
       bodyRef: task.bodyRef,
     },
   };
-  return internalTask(task, end, { kind: "dead-letter", url: deadLetterUrl, body }, taskId);
+  return internalTask(endReport("dead-letter", task, end, { url: deadLetterUrl, body }), taskId);
 }
 
 function harmless(headers: Headers): Headers {

@@ -1,6 +1,6 @@
 /**
- * Internal task: what the tasks have in common that the service creates itself: they report another
- * task, are retried for hours, and carry a label with the id of that task.
+ * Internal task: what the tasks have in common that the service creates itself: they report something,
+ * are retried for hours, and carry a label with what they are about.
  */
 import type { StopReason } from "@redrive/core";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
@@ -22,33 +22,38 @@ export interface End {
   readonly finishedAt: number;
 }
 
-/** What an internal task is about, and where it is sent. */
+/** What an internal task reports, and where it is sent. */
 export interface Report {
-  /** `callback` or `dead-letter`: begins the idempotency key and ends the label. */
-  readonly kind: "callback" | "dead-letter";
+  /** Begins the idempotency key and ends the label. */
+  readonly kind: "callback" | "dead-letter" | "alert";
+  /** What the report is about: ends the idempotency key, and is the value of the label. */
+  readonly subject: string;
+  readonly tenantId: string;
   readonly url: string;
   readonly body: object;
+  readonly now: number;
 }
 
-/** The task that posts a report about another task. */
-export function internalTask(about: NewTask, end: End, report: Report, taskId: string): NewTask {
+/** The task that posts a report. */
+export function internalTask(report: Report, taskId: string): NewTask {
+  const { kind, subject, tenantId, url, now } = report;
   return {
     ...POLICY,
     taskId,
-    tenantId: about.tenantId,
+    tenantId,
     // The same even if the end is settled again, so that the receiver can deduplicate.
-    idempotencyKey: `${report.kind}-${about.taskId}`,
-    destination: new URL(report.url).origin,
-    targetUrl: report.url,
+    idempotencyKey: `${kind}-${subject}`,
+    destination: new URL(url).origin,
+    targetUrl: url,
     method: "POST",
     headers: HEADERS,
     body: Buffer.from(JSON.stringify(report.body), "utf8"),
     bodyRef: null,
     idempotent: true,
     deadlineAt: null,
-    createdAt: end.finishedAt,
-    scheduledAt: end.finishedAt,
-    labels: { [`${OWN_LABEL}${report.kind}`]: about.taskId },
+    createdAt: now,
+    scheduledAt: now,
+    labels: { [`${OWN_LABEL}${kind}`]: subject },
     callbackUrl: null,
     redrivenFrom: null,
   };
@@ -58,6 +63,16 @@ export function internalTask(about: NewTask, end: End, report: Report, taskId: s
 export function isInternal({ labels }: Pick<NewTask, "labels">): boolean {
   for (const name in labels) if (name.startsWith(OWN_LABEL)) return true;
   return false;
+}
+
+/** The report about the end of a task. */
+export function endReport(
+  kind: "callback" | "dead-letter",
+  { tenantId, taskId: subject }: NewTask,
+  { finishedAt: now }: End,
+  { url, body }: Pick<Report, "url" | "body">,
+): Report {
+  return { kind, subject, tenantId, url, body, now };
 }
 
 /** Contains no payload and no header: the receiver may not be allowed to read those. */

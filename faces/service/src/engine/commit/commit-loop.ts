@@ -15,6 +15,7 @@ import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
+import type { EngineEvents } from "../events/engine-events.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
@@ -41,6 +42,7 @@ export interface CommitLoopParts {
   readonly node: NodeState;
   readonly health: StoreHealth;
   readonly reports: DocumentReports;
+  readonly events: EngineEvents;
   readonly scheduler: Scheduler;
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
@@ -166,8 +168,8 @@ export class CommitLoop {
   }
 
   #context(): CommitContext {
-    const { scheduler, runner, reports, time } = this.#parts;
-    return { scheduler, runner, reports, now: time.now() };
+    const { scheduler, runner, reports, events, time } = this.#parts;
+    return { scheduler, runner, reports, events, now: time.now() };
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {

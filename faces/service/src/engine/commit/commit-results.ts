@@ -7,6 +7,7 @@ import type { CommitResult, CreateResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
+import type { EngineEvents } from "../events/engine-events.ts";
 import { assignSlots } from "../schedule/assign-slots.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { PlannedClaim } from "../schedule/planned-claim.ts";
@@ -19,6 +20,7 @@ export interface CommitContext {
   readonly scheduler: Scheduler;
   readonly runner: ClaimRunner;
   readonly reports: DocumentReports;
+  readonly events: EngineEvents;
   readonly now: number;
 }
 
@@ -32,7 +34,7 @@ export function applyResult(
     const stored = result.destinations[index] ?? null;
     const row = commit.batch.destinations[index]?.row;
     if (stored !== null) adopt(context, destination, stored);
-    else if (row !== undefined) destination.recordWrite(row);
+    else if (row !== undefined) recordWrite(context, destination, row);
   }
   reportEach(commit.settles, result.settles);
   for (const [index, item] of commit.creates.entries()) {
@@ -41,6 +43,21 @@ export function applyResult(
   reportEach(commit.cancels, result.cancels);
   reportEach(commit.retryNows, result.retryNows);
   applyClaims(context, commit, result.claims);
+}
+
+/** The node whose write wins reports the change, so that a fleet reports it once. */
+function recordWrite(
+  { events, now }: CommitContext,
+  destination: DestinationRuntime,
+  row: DestinationRow,
+): void {
+  const wasOpen = destination.row.breakerState !== "CLOSED";
+  const isOpen = row.breakerState !== "CLOSED";
+  destination.recordWrite(row);
+  if (wasOpen === isOpen) return;
+  const { tenantId, name } = row;
+  const type = isOpen ? "breaker.opened" : "breaker.closed";
+  events.emit(now, { type, tenantId, destination: name });
 }
 
 function applyClaims(

@@ -7,6 +7,7 @@ import type { DestinationRow } from "../../model/destination-row.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import type { FleetView } from "./fleet-state.ts";
+import { LateTasks } from "./late-tasks.ts";
 
 /** Longer than every window of the default guards, so that their state has aged out. */
 export const IDLE_MS = 600_000;
@@ -34,10 +35,20 @@ export class Destinations {
   /** Where the next check for idle destinations continues. */
   #unchecked: Iterator<DestinationRuntime> = [][Symbol.iterator]();
 
+  readonly #late = new LateTasks();
+
   constructor(time: EngineTime, random: Random, options: DestinationsOptions = {}) {
     this.#time = time;
     this.#random = random;
     this.#options = options;
+  }
+
+  /**
+   * When the oldest task was due that waits although no pause, gate or open breaker holds it; Infinity:
+   * none waits. It is found in rounds, so it may be a few seconds old.
+   */
+  get oldestDueAt(): number {
+    return this.#late.oldestDueAt;
   }
 
   get size(): number {
@@ -115,8 +126,10 @@ export class Destinations {
       const { value: destination, done } = this.#unchecked.next();
       if (done) {
         this.#unchecked = this.#byKey.values();
+        this.#late.endRound();
         return dropped;
       }
+      this.#late.record(destination, now);
       if (!destination.isIdleSince(now - IDLE_MS)) continue;
       this.#byKey.delete(keyOf(destination.tenantId, destination.name));
       dropped.push(destination);

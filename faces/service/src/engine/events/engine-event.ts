@@ -11,6 +11,8 @@ export type EngineEventType =
   | "attempt.fenced"
   | "attempt.abandoned"
   | "destination.changed"
+  | "breaker.opened"
+  | "breaker.closed"
   | "store.failed"
   | "store.recovered"
   | "store.refused"
