@@ -37,7 +37,9 @@ import {
 } from "./operations/dead-letter-redriver.ts";
 import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
+import type { Explanation } from "./operations/explain-task.ts";
 import { resumeHeldTasks } from "./operations/held-tasks.ts";
+import { attemptsWithWaits } from "./operations/planned-waits.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import type { ClockStatus } from "./time/engine-time.ts";
 import { settlesWithin } from "./time/settles-within.ts";
@@ -151,13 +153,14 @@ export class Redrive {
     return this.#parts.store.query.list(tenantId, filter, page);
   }
 
+  /** Oldest first, with the waits before each. */
   async attempts(
     taskId: string,
     page: Page = { limit: 50 },
     tenantId: string = DEFAULT_TENANT,
   ): Promise<AttemptPage> {
     assertIds({ taskId, tenantId });
-    return this.#parts.store.query.attempts(tenantId, taskId, page);
+    return attemptsWithWaits(this.#parts.store.query, tenantId, taskId, page);
   }
 
   /** The number of tasks by status, without zeros. */
@@ -252,7 +255,12 @@ export class Redrive {
   }
 
   /** Says in a sentence why the task is not running now. */
-  explain(task: RetryTask): Promise<string> {
+  async explain(task: RetryTask): Promise<string> {
+    return (await this.#destinations.explain(task)).text;
+  }
+
+  /** The same, and the wait itself; null: the task is running or has ended, or nothing holds it. */
+  explainWait(task: RetryTask): Promise<Explanation> {
     return this.#destinations.explain(task);
   }
 

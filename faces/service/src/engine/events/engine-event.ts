@@ -1,5 +1,6 @@
 /** Engine event: the events that the engine publishes, as plain data. */
 import type { HoldReason } from "@redrive/core";
+import type { AttemptWait } from "../../model/task.ts";
 
 export type EngineEventType =
   | "task.created"
@@ -46,6 +47,8 @@ export interface EngineEvent {
   readonly lagMs?: number;
   /** For an attempt that is about to start: the guard that held it after it was due, if any. */
   readonly heldBy?: HoldReason;
+  /** For an attempt that starts late or has ended: its waits after it was due. Default: none. */
+  readonly waits?: readonly AttemptWait[];
   /** For an attempt that has ended. */
   readonly attempt?: AttemptSummary;
 }

@@ -55,7 +55,10 @@ export function applySettled(
     policyId,
     createdAt,
   };
-  if (settle.attempt !== null) event.attempt = summaryOf(settle.attempt, now - endedAt);
+  if (settle.attempt !== null) {
+    event.attempt = summaryOf(settle.attempt, now - endedAt);
+    if (settle.attempt.waits.length > 0) event.waits = settle.attempt.waits;
+  }
   if (settle.reason !== null) event.reason = settle.reason;
   if (settle.reason === "held" && by !== undefined) event.by = by;
   if (result === "PENDING") event.nextAttemptAt = settle.nextAttemptAt;

@@ -26,6 +26,7 @@ import type { WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
+import { waitsOf } from "./attempt-waits.ts";
 import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import { type HeldClaim, HeldClaims } from "./held-claims.ts";
@@ -165,9 +166,9 @@ export class Runner implements ClaimRunner {
     const attemptTimeoutMs = Math.max(1, Math.min(policy.attemptTimeoutMs, leftMs));
     const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
     this.#running++;
+    recordStart(claim, now);
     this.#emitStarted(claim, now);
     const signal = createLightSignal();
-    claim.startedAt = now;
     claim.signal = signal;
     const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal };
     this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
@@ -185,7 +186,7 @@ export class Runner implements ClaimRunner {
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
-    const { task, destination, permit, startedAt } = claim;
+    const { task, destination, permit } = claim;
     const { random } = this.#parts;
     this.#underWay--;
     this.#returnSlot(claim);
@@ -196,7 +197,7 @@ export class Runner implements ClaimRunner {
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
     const gates = destination.gates(now, isThrottled(policy, outcome));
     const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
-    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, startedAt, result);
+    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(claim, result);
     const decision = decideEnding(ending);
     this.#settle(claim, settleOf(ending, withServiceReason(decision, result.errorClass), log));
   }
@@ -247,7 +248,7 @@ export class Runner implements ClaimRunner {
     for (const { signal } of [...this.#held.values()]) signal?.abort(reason);
   }
 
-  #emitStarted({ task, hold }: HeldClaim, now: number): void {
+  #emitStarted({ task, hold, waits }: HeldClaim, now: number): void {
     const { tenantId, taskId, destination, attemptNumber, nextAttemptAt } = task;
     const event: WritableEventBody = {
       type: "attempt.started",
@@ -258,8 +259,15 @@ export class Runner implements ClaimRunner {
       lagMs: Math.max(0, now - nextAttemptAt),
     };
     if (hold !== undefined) event.heldBy = hold.by;
+    if (waits.length > 0) event.waits = waits;
     this.#parts.events.emit(now, event);
   }
+}
+
+function recordStart(claim: HeldClaim, startedAt: number): void {
+  const { nextAttemptAt: dueAt, claimedAt } = claim.task;
+  claim.startedAt = startedAt;
+  claim.waits = waitsOf(claim.hold, { dueAt, claimedAt, startedAt });
 }
 
 /** The guard that held a task at the end of its time. */
