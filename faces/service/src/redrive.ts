@@ -6,7 +6,7 @@ import type { Clock, DestinationDocument } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
-import type { EventListener } from "./engine/events/engine-events.ts";
+import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
@@ -175,7 +175,9 @@ export class Redrive {
 
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */
   async cancel(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<Cancelled> {
-    const result = await this.#parts.engine.cancel(await this.#cancelRequest(tenantId, taskId));
+    const task = await this.get(taskId, tenantId);
+    const request = this.#cancelRequest(tenantId, taskId, task);
+    const result = await this.#parts.engine.cancel(request, task ?? undefined);
     switch (result.kind) {
       case "cancelled":
         return { status: "CANCELLED", cancelRequestedAt: null };
@@ -189,8 +191,7 @@ export class Redrive {
   }
 
   /** Includes the callback task that the cancel creates. A task's callback URL never changes. */
-  async #cancelRequest(tenantId: string, taskId: string): Promise<CancelRequest> {
-    const task = await this.get(taskId, tenantId);
+  #cancelRequest(tenantId: string, taskId: string, task: RetryTask | null): CancelRequest {
     if (task === null || task.callbackUrl === null) return { tenantId, taskId };
     const { engine, newId } = this.#parts;
     const now = engine.now();
@@ -328,6 +329,11 @@ export class Redrive {
    */
   onEvent(listener: EventListener): () => void {
     return this.#parts.engine.events.listen(listener);
+  }
+
+  /** The latest events, for readers that continue where they stopped. */
+  get events(): EngineEvents {
+    return this.#parts.engine.events;
   }
 
   /**

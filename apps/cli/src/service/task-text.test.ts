@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay } from "../print/relative-time.ts";
+import { currentWaitText } from "../print/wait-text.ts";
 import { type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
-import { currentWaitText } from "./wait-text.ts";
 
 const style = { width: 80, paint: plainPaint };
 

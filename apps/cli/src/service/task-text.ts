@@ -8,8 +8,8 @@ import type { Tone } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
 import { type Cell, type Column, table } from "../print/table.ts";
 import type { TextStyle } from "../print/terminal.ts";
+import { currentWaitText, waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
-import { currentWaitText, waitsText } from "./wait-text.ts";
 
 export type Task = Awaited<ReturnType<Client["getTask"]>>;
 export type Attempt = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];

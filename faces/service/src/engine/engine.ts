@@ -52,7 +52,7 @@ import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import type { Slice } from "./slices.ts";
 import { StoreSync } from "./store-sync.ts";
-import { TaskOperations } from "./task-operations.ts";
+import { type CancelledTask, TaskOperations } from "./task-operations.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -275,8 +275,8 @@ export class Engine {
     this.#tasks.create(task, fingerprint, done, failed);
   }
 
-  cancel(request: CancelRequest): Promise<CancelResult> {
-    return this.#tasks.cancel(request);
+  cancel(request: CancelRequest, task?: CancelledTask): Promise<CancelResult> {
+    return this.#tasks.cancel(request, task);
   }
 
   /** Makes a waiting task due now. Guards still apply. */

@@ -1,6 +1,6 @@
 /** Engine event: the events that the engine publishes, as plain data. */
 import type { HoldReason } from "@redrive/core";
-import type { AttemptWait } from "../../model/task.ts";
+import type { AttemptWait, Headers } from "../../model/task.ts";
 
 export type EngineEventType =
   | "task.created"
@@ -33,6 +33,8 @@ export interface EngineEvent {
   readonly tenantId?: string;
   readonly taskId?: string;
   readonly destination?: string;
+  /** The labels of the task; absent if it has none. */
+  readonly labels?: Headers;
   readonly attemptNumber?: number;
   /** The reason: a stop reason, a gate, or an error message. */
   readonly reason?: string;
@@ -71,3 +73,10 @@ export type EngineEventBody = Omit<EngineEvent, "id" | "at">;
 export type WritableEventBody = {
   -readonly [field in keyof EngineEventBody]: EngineEventBody[field];
 };
+
+/** The labels for an event; undefined if there are none. */
+export function eventLabels(labels: Headers): Headers | undefined {
+  // biome-ignore lint/suspicious/useGuardForIn: finds out whether there is a label without a list of them
+  for (const _ in labels) return labels;
+  return undefined;
+}

@@ -26,6 +26,7 @@ export class EventRing {
   readonly #attemptNumbers: Columns<(typeof ATTEMPT_NUMBERS)[number], Float64Array>;
   /** Undefined for most events. */
   readonly #waits: EngineEventBody["waits"][];
+  readonly #labels: EngineEventBody["labels"][];
   readonly #texts: Columns<(typeof TEXTS)[number], (string | undefined)[]>;
   readonly #attemptTexts: Columns<(typeof ATTEMPT_TEXTS)[number], (string | null | undefined)[]>;
 
@@ -37,6 +38,7 @@ export class EventRing {
     this.#at = numbers();
     this.#types = new Array(size).fill("task.created");
     this.#waits = texts();
+    this.#labels = texts();
     this.#numbers = columnsOf(NUMBERS, numbers);
     this.#attemptNumbers = columnsOf(ATTEMPT_NUMBERS, numbers);
     this.#texts = columnsOf(TEXTS, texts);
@@ -62,6 +64,7 @@ export class EventRing {
     texts.heldBy[slot] = event.heldBy;
     texts.policyId[slot] = event.policyId;
     this.#waits[slot] = event.waits;
+    this.#labels[slot] = event.labels;
     this.#putAttempt(slot, event.attempt);
   }
 
@@ -89,6 +92,8 @@ export class EventRing {
       const value = this.#numbers[name][slot] ?? Number.NaN;
       if (!Number.isNaN(value)) event[name] = value;
     }
+    const labels = this.#labels[slot];
+    if (labels !== undefined) event["labels"] = labels;
     const waits = this.#waits[slot];
     if (waits !== undefined) event["waits"] = waits;
     const attempt = this.#attempt(slot);

@@ -22,7 +22,7 @@ import type { ClaimRunner } from "../commit/claim-runner.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { guardAt, type Hold } from "../destination/lane-hold.ts";
-import type { WritableEventBody } from "../events/engine-event.ts";
+import { eventLabels, type WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
@@ -258,6 +258,8 @@ export class Runner implements ClaimRunner {
       attemptNumber,
       lagMs: Math.max(0, now - nextAttemptAt),
     };
+    const labels = eventLabels(task.labels);
+    if (labels !== undefined) event.labels = labels;
     if (hold !== undefined) event.heldBy = hold.by;
     if (waits.length > 0) event.waits = waits;
     this.#parts.events.emit(now, event);

@@ -1,7 +1,7 @@
 /** Wait text: what a task waits for now, and how long its attempts waited and for which cause. */
 import { formatDuration } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
+import { formatTimeOfDay, formatUntil } from "./relative-time.ts";
 
 type Task = Awaited<ReturnType<Client["getTask"]>>;
 type Wait = NonNullable<Task["wait"]>;
