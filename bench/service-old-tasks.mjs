@@ -59,6 +59,7 @@ const attempt = (at) => ({
   responseBody: new Uint8Array(2),
   nextDelayMs: null,
   delaySource: null,
+  waits: [],
 });
 
 /**

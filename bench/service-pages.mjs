@@ -198,6 +198,7 @@ const ATTEMPT = {
   responseBody: null,
   nextDelayMs: null,
   delaySource: null,
+  waits: [],
 };
 
 for (const root of [otherCheckout(), ROOT]) {

@@ -149,6 +149,7 @@ describe("documents", () => {
   it.each([
     ["schema-1.sql", "notes"],
     ["schema-2.sql", "documents"],
+    ["schema-6.sql", "documents"],
   ])("of %s are kept", async (name, table) => {
     const file = load(name);
     const documents = rowsOf(file, table, ["kind", "tenant_id", "id", "version", "text"]);

@@ -6,7 +6,7 @@ import type { Clock } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
-import type { EventListener } from "./engine/events/engine-events.ts";
+import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
@@ -40,7 +40,9 @@ import {
 } from "./operations/dead-letter-redriver.ts";
 import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
+import type { Explanation } from "./operations/explain-task.ts";
 import { resumeHeldTasks } from "./operations/held-tasks.ts";
+import { attemptsWithWaits } from "./operations/planned-waits.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import type { ClockStatus } from "./time/engine-time.ts";
 import { settlesWithin } from "./time/settles-within.ts";
@@ -173,13 +175,14 @@ export class Redrive {
     return this.#parts.store.query.list(tenantId, filter, page);
   }
 
+  /** Oldest first, with the waits before each. */
   async attempts(
     taskId: string,
     page: Page = { limit: 50 },
     tenantId: string = DEFAULT_TENANT,
   ): Promise<AttemptPage> {
     assertIds({ taskId, tenantId });
-    return this.#parts.store.query.attempts(tenantId, taskId, page);
+    return attemptsWithWaits(this.#parts.store.query, tenantId, taskId, page);
   }
 
   /** The number of tasks by status, without zeros. */
@@ -194,7 +197,9 @@ export class Redrive {
 
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */
   async cancel(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<Cancelled> {
-    const result = await this.#parts.engine.cancel(await this.#cancelRequest(tenantId, taskId));
+    const task = await this.get(taskId, tenantId);
+    const request = this.#cancelRequest(tenantId, taskId, task);
+    const result = await this.#parts.engine.cancel(request, task ?? undefined);
     switch (result.kind) {
       case "cancelled":
         return { status: "CANCELLED", cancelRequestedAt: null };
@@ -208,8 +213,7 @@ export class Redrive {
   }
 
   /** Includes the callback task that the cancel creates. A task's callback URL never changes. */
-  async #cancelRequest(tenantId: string, taskId: string): Promise<CancelRequest> {
-    const task = await this.get(taskId, tenantId);
+  #cancelRequest(tenantId: string, taskId: string, task: RetryTask | null): CancelRequest {
     if (task === null || task.callbackUrl === null) return { tenantId, taskId };
     const { engine, newId } = this.#parts;
     const now = engine.now();
@@ -283,7 +287,12 @@ export class Redrive {
   }
 
   /** Says in a sentence why the task is not running now. */
-  explain(task: RetryTask): Promise<string> {
+  async explain(task: RetryTask): Promise<string> {
+    return (await this.#destinations.explain(task)).text;
+  }
+
+  /** The same, and the wait itself; null: the task is running or has ended, or nothing holds it. */
+  explainWait(task: RetryTask): Promise<Explanation> {
     return this.#destinations.explain(task);
   }
 
@@ -351,6 +360,11 @@ export class Redrive {
    */
   onEvent(listener: EventListener): () => void {
     return this.#parts.engine.events.listen(listener);
+  }
+
+  /** The latest events, for readers that continue where they stopped. */
+  get events(): EngineEvents {
+    return this.#parts.engine.events;
   }
 
   /**

@@ -2,6 +2,7 @@
  * Running service: starts a service and its HTTP server in this process. A failed start leaves
  * nothing open, and a stop lets running attempts finish.
  */
+import { createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -78,7 +79,10 @@ async function startOnPort(
     ...(options.encryptionKey && { encryptionKey: options.encryptionKey }),
     ...fatal(options),
   });
-  const app = createApp(redrive, appOptions(config, keys, options.logger));
+  const app = createApp(redrive, {
+    ...appOptions(config, keys, options.logger),
+    ...sessionSecret(options),
+  });
   const stop = stopOnce(app, redrive);
   try {
     await options.prepare?.(app, redrive);
@@ -144,6 +148,13 @@ function appOptions(
     ...(maxConnectionsPerAddress !== undefined && { maxConnectionsPerAddress }),
     ...(logger !== undefined && { logger }),
   };
+}
+
+/** Nodes with the same encryption key accept each other's sessions, also after a restart. */
+function sessionSecret({ encryptionKey }: StartOptions): Pick<AppOptions, "sessionSecret"> {
+  const [key = ""] = encryptionKey?.split(",") ?? [];
+  if (key === "") return {};
+  return { sessionSecret: createHmac("sha256", key).update("redrive sessions").digest() };
 }
 
 /** If the pages are missing, the HTTP server says so under `/ui/`. */

@@ -1,7 +1,8 @@
 /** Tasks are shown with their result and with times relative to now. */
 import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
-import { formatAgo } from "../print/relative-time.ts";
+import { formatAgo, formatTimeOfDay } from "../print/relative-time.ts";
+import { currentWaitText } from "../print/wait-text.ts";
 import { type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
 
 const style = { width: 80, paint: plainPaint };
@@ -72,9 +73,35 @@ test("the details of a task include its attempts and why it waits", () => {
     responseHeaders: null,
     nextDelayMs: 500,
     delaySource: null,
+    waits: [],
   };
-  const text = taskDetail({ ...task, explain: "It waits." }, [attempt], style).join("\n");
+  const waits = [
+    { cause: "policy", sinceAt: 12, durationMs: 500 } as const,
+    { cause: "circuit-open", sinceAt: 512, durationMs: 7160 } as const,
+  ];
+  const second = { ...attempt, attemptNumber: 2, startedAt: 7672, waits };
+  const text = taskDetail({ ...task, explain: "It waits." }, [attempt, second], {
+    ...style,
+    width: 120,
+  }).join("\n");
   expect(text).toMatch(/^01a1e1b6\S+ {2}PENDING {2}2 attempts\n/u);
   expect(text).toContain("why          It waits.");
-  expect(text).toMatch(/12 ms +error +connect: refused +500 ms$/u);
+  expect(text).toMatch(/1 +[\d:]+ +12 ms +error +connect: refused\n/u);
+  expect(text).toMatch(/2 +500 ms policy, 7\.16 s breaker +[\d:]+ +12 ms +error/u);
+});
+
+test("a waiting task shows which guard holds it, since when, and when that ends", () => {
+  const now = 100_000;
+  const text = (cause: string, untilAt: number | null) =>
+    currentWaitText({ cause, sinceAt: now - 7000, untilAt } as never, "payments", now);
+  const since = formatTimeOfDay(now - 7000);
+  expect(text("circuit-open", now + 1900)).toBe(
+    `held by the breaker of \`payments\` since ${since}, next probe in 1.9 s`,
+  );
+  expect(text("pause", null)).toBe(`held by the pause of \`payments\` since ${since}`);
+  expect(text("policy", now + 500)).toBe("waits for the delay of its policy, next in 500 ms");
+  const wait = { cause: "rate", sinceAt: now, untilAt: null } as const;
+  expect(taskDetail({ ...task, wait }, [], { ...style, width: 120 }).join("\n")).toMatch(
+    /\nwaits +held by the rate of `http:\/\/127\.0\.0\.1:7437` since/u,
+  );
 });

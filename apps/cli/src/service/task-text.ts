@@ -8,6 +8,7 @@ import type { Tone } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
 import { type Cell, type Column, table } from "../print/table.ts";
 import type { TextStyle } from "../print/terminal.ts";
+import { currentWaitText, waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
 
 export type Task = Awaited<ReturnType<Client["getTask"]>>;
@@ -73,11 +74,11 @@ export function timingText(task: Task, now: number): string {
 
 const ATTEMPT_COLUMNS: readonly Column[] = [
   { head: "attempt", align: "right" },
+  { head: "waited", wraps: true },
   { head: "at" },
   { head: "duration", align: "right" },
   { head: "outcome" },
   { head: "response", wraps: true },
-  { head: "next delay", align: "right" },
 ];
 
 export function taskDetail(
@@ -99,10 +100,10 @@ export function taskDetail(
 }
 
 function detailFields(task: Task, now: number): readonly (readonly [string, string])[] {
-  const { idempotencyKey, explain, redrivenFrom, redrivenTo, reason } = task;
+  const { idempotencyKey, explain, redrivenFrom, redrivenTo, reason, wait, destination } = task;
   return [
     ["target", `${task.method} ${task.targetUrl}`],
-    ["destination", task.destination],
+    ["destination", destination],
     ["policy", `${task.policyId}, version ${task.policyVersion}`],
     ...(idempotencyKey === null ? [] : [["key", idempotencyKey] as const]),
     ["created", formatAgo(task.createdAt, now)],
@@ -110,6 +111,7 @@ function detailFields(task: Task, now: number): readonly (readonly [string, stri
     ...(reason === null ? [] : [["reason", reason] as const]),
     ...(redrivenFrom === null ? [] : [["redrives", redrivenFrom] as const]),
     ...(redrivenTo === null ? [] : [["redriven as", redrivenTo] as const]),
+    ...(wait ? [["waits", currentWaitText(wait, destination, now)] as const] : []),
     ...(explain === undefined ? [] : [["why", explain] as const]),
   ];
 }
@@ -124,11 +126,11 @@ function endText(task: Task, now: number): string {
 function attemptTable(attempts: readonly Attempt[], style: TextStyle): readonly string[] {
   const rows = attempts.map((one) => [
     String(one.attemptNumber),
+    waitsText(one.waits),
     formatTimeOfDay(one.startedAt),
     formatDuration(one.durationMs),
     one.outcome,
     responseText(one),
-    one.nextDelayMs === null ? "" : formatDuration(one.nextDelayMs),
   ]);
   return table(ATTEMPT_COLUMNS, rows, style);
 }

@@ -1,6 +1,7 @@
 /**
- * `redrive tasks tail`: prints a line whenever a task changes. It polls the newest tasks and starts
- * a poll only after the previous response, so that a slow service never gets two at once.
+ * `redrive tasks tail`: prints the newest tasks, and then a line whenever a task changes. It follows the
+ * events of the service. If the service has none, or the filter needs the task itself, it polls the
+ * newest tasks, one poll after the other.
  */
 import { type Clock, formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
@@ -16,6 +17,7 @@ import {
   createServiceClient,
   withErrorReport,
 } from "./service-client.ts";
+import { type FollowOptions, followEvents } from "./tail-events.ts";
 import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
 import { lastResultText, type Task, timingText } from "./task-text.ts";
 
@@ -35,7 +37,7 @@ export function addTail(parent: Command, terminal: Terminal): void {
     .command("tail")
     .description("Print a line whenever a task changes, until Ctrl-C.")
     .addOption(
-      new Option("--every <duration>", "polling interval")
+      new Option("--every <duration>", "polling interval, if there are no events")
         .argParser(durationFlag)
         .default(500, "500ms"),
     )
@@ -60,14 +62,50 @@ export async function tail(
   flags: TailFlags,
   { signal }: AbortController,
 ): Promise<void> {
-  const endMs = clock.monotonicMs() + (flags.for ?? Number.POSITIVE_INFINITY);
   const poll = createPoll(client, terminal, flags);
   let isUp = await poll();
-  while (!signal.aborted && clock.monotonicMs() + flags.every <= endMs) {
-    await clock.sleep(flags.every, signal).catch(() => undefined);
-    isUp = signal.aborted ? isUp : await poll();
+  const time = new AbortController();
+  const cancel = flags.for === undefined ? () => {} : clock.alarm(flags.for, () => time.abort());
+  const ended = AbortSignal.any([signal, time.signal]);
+  const followed = needsTasks(flags)
+    ? undefined
+    : await followEvents(followOptions(clock, client, terminal, flags, ended, poll));
+  isUp = followed ?? isUp;
+  while (!ended.aborted) {
+    await clock.sleep(flags.every, ended).catch(() => undefined);
+    isUp = ended.aborted ? isUp : await poll();
   }
+  cancel();
   terminal.setExitCode(isUp ? OK : FAILED);
+}
+
+/** Events do not have these fields of a task. */
+function needsTasks({ policy, key, reason, lastStatus }: TailFlags): boolean {
+  return [policy, key, reason, lastStatus].some((flag) => flag !== undefined);
+}
+
+function followOptions(
+  clock: Clock,
+  client: Client,
+  terminal: Terminal,
+  flags: TailFlags,
+  signal: AbortSignal,
+  onGap: () => Promise<unknown>,
+): FollowOptions {
+  const { url, json = false, destination, label, since, every } = flags;
+  return {
+    clock,
+    client,
+    terminal,
+    url,
+    json,
+    signal,
+    onGap,
+    everyMs: every,
+    ...(destination !== undefined && { destination }),
+    ...(label !== undefined && { label }),
+    ...(since !== undefined && { createdFrom: clock.now() - since }),
+  };
 }
 
 /** Each call prints the changed tasks and returns whether the service responded. The first call throws if not. */

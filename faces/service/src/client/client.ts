@@ -28,6 +28,7 @@ import type {
   TaskReceipt,
   TaskView,
 } from "../schemas/task-schemas.ts";
+import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
 import {
   type ClientOptions,
   createTransport,
@@ -37,6 +38,7 @@ import {
 } from "./transport.ts";
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+export type { EventOptions, ServiceEvent } from "./event-stream.ts";
 export { fullPage, type PagePosition } from "./full-page.ts";
 
 /** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
@@ -86,6 +88,12 @@ export interface Client {
   enableTarget(name: string, targetUrl: string): Promise<DestinationView>;
   resumeDestination(name: string): Promise<DestinationView>;
 
+  /**
+   * What happens on the node that answers, as it happens. Ends with the connection; pass the last id
+   * as `lastEventId` to continue.
+   */
+  events(options?: EventOptions): AsyncGenerator<ServiceEvent, void, undefined>;
+
   /** True if the service accepts tasks. */
   isReady(): Promise<boolean>;
   /** In the text format of Prometheus. */
@@ -107,6 +115,7 @@ export function createClient(options: ClientOptions): Client {
     ...policyCalls(transport),
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),
+    events: (wanted = {}) => readEvents(transport, wanted),
     async isReady() {
       const { status } = await transport.send({ method: "GET", path: ["readyz"], accepts: [503] });
       return status === 200;

@@ -44,6 +44,8 @@ export interface Transport {
   /** Returns the JSON of the response; throws `RedriveError` for an error response. */
   request<T>(call: ApiCall): Promise<T>;
   send(call: ApiCall): Promise<ApiResponse>;
+  /** The bytes of a response that lasts. */
+  open(call: ApiCall, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
 }
 
 /** Throws `INVALID_ARGUMENT` for an invalid URL. */
@@ -67,7 +69,17 @@ export function createTransport(options: ClientOptions): Transport {
     return { status, headers, text };
   }
 
-  return { send, request: async (call) => parseResponse(url, (await send(call)).text) };
+  async function open(call: ApiCall, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const response = await fetch(addressOf(url, call), {
+      method: call.method,
+      headers: headersOf(call, apiKey),
+      ...(signal !== undefined && { signal }),
+    });
+    if (!response.ok) throw errorOf(response.status, await response.text());
+    return (response.body ?? []) as AsyncIterable<Uint8Array>;
+  }
+
+  return { send, open, request: async (call) => parseResponse(url, (await send(call)).text) };
 }
 
 /** A 200 response without JSON comes from a proxy or from another program, not from Redrive. */

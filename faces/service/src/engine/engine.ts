@@ -23,7 +23,7 @@ import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import { codedStore, storeFailure } from "../model/store-wrappers/coded-store.ts";
 import { timedStore } from "../model/store-wrappers/timed-store.ts";
-import type { NewTask } from "../model/task.ts";
+import type { NewTask, RetryTask } from "../model/task.ts";
 import { assertClock } from "../time/assert-clock.ts";
 import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
@@ -33,6 +33,7 @@ import { CommitQueue } from "./commit/commit-queue.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { Destinations, type ReadGuards } from "./destination/destinations.ts";
 import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
+import { type Hold, holdOf } from "./destination/lane-hold.ts";
 import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { DocumentReports } from "./events/document-reports.ts";
@@ -53,7 +54,7 @@ import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import type { Slice } from "./slices.ts";
 import { StoreSync } from "./store-sync.ts";
-import { TaskOperations } from "./task-operations.ts";
+import { type CancelledTask, TaskOperations } from "./task-operations.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -261,6 +262,13 @@ export class Engine {
     return this.destinations.getOrCreate(tenantId, name);
   }
 
+  /** The guard that holds the lane of a due task on this node; undefined: none does. */
+  holdOf({ tenantId, destination, lane, nextAttemptAt }: RetryTask): Hold | undefined {
+    const waiting = this.destinations.find(tenantId, destination)?.lanes[lane];
+    const isHeld = waiting?.heldUntil === Number.POSITIVE_INFINITY;
+    return isHeld && nextAttemptAt <= this.now() ? holdOf(waiting, nextAttemptAt) : undefined;
+  }
+
   /** Calls `done` once the task is durable, or once the task of the same key is known. */
   create(
     task: NewTask,
@@ -271,8 +279,8 @@ export class Engine {
     this.#tasks.create(task, fingerprint, done, failed);
   }
 
-  cancel(request: CancelRequest): Promise<CancelResult> {
-    return this.#tasks.cancel(request);
+  cancel(request: CancelRequest, task?: CancelledTask): Promise<CancelResult> {
+    return this.#tasks.cancel(request, task);
   }
 
   /** Makes a waiting task due now. Guards still apply. */

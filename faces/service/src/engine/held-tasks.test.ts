@@ -83,6 +83,32 @@ describe("among lanes that a guard holds until the same instant", () => {
 });
 
 describe("a task that a guard holds", () => {
+  it("has its waits in the log of the attempt and in its events, and others have none", async () => {
+    const breaker = { minCalls: 1, openMs: 5000 };
+    const { clock, enqueue, script, events, store, startedAt } = await guarded({ breaker });
+    script.push(FAILED, OK, OK);
+    const failing = enqueue().task.taskId;
+    await clock.advance(1000);
+    const held = enqueue().task.taskId;
+    await clock.advance(20_000);
+    const logs = async (taskId: string) =>
+      (await store.query.attempts(TENANT, taskId, { limit: 9 })).attempts;
+    const [first, second] = await logs(failing);
+    expect(first).toMatchObject({ waits: [], delaySource: "circuit-open" });
+    expect(second?.waits).toEqual([]);
+    const [start] = events.filter((one) => one.taskId === held && one.type === "attempt.started");
+    const durationMs = (start?.at ?? 0) - startedAt - 1000;
+    expect(durationMs).toBeGreaterThan(4000 - 1000);
+    const waits = [{ cause: "circuit-open", sinceAt: startedAt + 1000, durationMs }];
+    expect((await logs(held))[0]?.waits).toEqual(waits);
+    const of = (taskId: string) => events.filter((one) => one.taskId === taskId && one.waits);
+    expect(of(failing)).toEqual([]);
+    expect(of(held).map((one) => [one.type, one.waits])).toEqual([
+      ["attempt.started", waits],
+      ["task.succeeded", waits],
+    ]);
+  });
+
   it("has the guard in its start event, and a task that was not held has none", async () => {
     const { clock, enqueue, script, events } = await guarded(ONE_PER_SECOND);
     script.push(OK, OK);

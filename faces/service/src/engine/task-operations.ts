@@ -12,6 +12,7 @@ import type { NewTask } from "../model/task.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
+import { eventLabels, type WritableEventBody } from "./events/engine-event.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
@@ -29,6 +30,9 @@ export interface TaskOperationsParts {
   readonly runner: Runner;
   readonly events: EngineEvents;
 }
+
+/** The part of a canceled task that its event shows. */
+export type CancelledTask = Pick<NewTask, "destination" | "labels">;
 
 export class TaskOperations {
   readonly #parts: TaskOperationsParts;
@@ -66,12 +70,18 @@ export class TaskOperations {
     });
   }
 
-  #emitCreated({ tenantId, taskId, destination }: NewTask): void {
+  #emitCreated({ tenantId, taskId, destination, labels, scheduledAt, policyId }: NewTask): void {
     const { time, events } = this.#parts;
-    events.emit(time.now(), { type: "task.created", tenantId, taskId, destination });
+    const event: WritableEventBody = { type: "task.created", tenantId, taskId, destination };
+    event.policyId = policyId;
+    event.nextAttemptAt = scheduledAt;
+    const shown = eventLabels(labels);
+    if (shown !== undefined) event.labels = shown;
+    events.emit(time.now(), event);
   }
 
-  async cancel(request: CancelRequest): Promise<CancelResult> {
+  /** `task`: for the event, if it is known. */
+  async cancel(request: CancelRequest, task?: CancelledTask): Promise<CancelResult> {
     const { time, scheduler, destinations, queue, runner, events } = this.#parts;
     const commit = () =>
       this.#commit<CancelResult>((done, failed) => queue.addCancel({ request, done, failed }));
@@ -86,7 +96,11 @@ export class TaskOperations {
       const { tenantId, taskId, onEnd } = request;
       scheduleFollowUps(scheduler, destinations, onEnd, "CANCELLED");
       queue.request();
-      events.emit(time.now(), { type: "task.cancelled", tenantId, taskId });
+      const event: WritableEventBody = { type: "task.cancelled", tenantId, taskId };
+      if (task !== undefined) event.destination = task.destination;
+      const labels = task && eventLabels(task.labels);
+      if (labels !== undefined) event.labels = labels;
+      events.emit(time.now(), event);
     }
     return result;
   }

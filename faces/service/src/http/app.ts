@@ -5,7 +5,7 @@
  */
 import type { Server } from "node:http";
 import swagger from "@fastify/swagger";
-import { type Cancel, type Clock, systemClock } from "@redrive/core";
+import { type Cancel, type Clock, systemBytes, systemClock } from "@redrive/core";
 import { Ajv } from "ajv";
 import {
   type FastifyHttpOptions,
@@ -20,9 +20,11 @@ import { DEFAULT_TENANT } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
 import { Access, type Caller, type RouteScope } from "./access/access.ts";
 import { type KeyStore, SCOPES } from "./access/keys.ts";
+import { SESSION_COOKIE, Sessions } from "./access/sessions.ts";
 import { createLimitedServer } from "./connection/limited-server.ts";
 import type { RequestHandler } from "./connection/pipeline-limit.ts";
 import { Backlog } from "./context/backlog.ts";
+import { EventStreams } from "./context/event-streams.ts";
 import type { AddRoutes, HttpContext } from "./context/http-context.ts";
 import { Metrics } from "./context/metrics.ts";
 import { TaskWatch } from "./context/task-watch.ts";
@@ -33,15 +35,22 @@ import { RouteMethods } from "./response/route-methods.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
+import { addEventRoutes } from "./routes/event-routes.ts";
 import { addPolicyRoutes } from "./routes/policy-routes.ts";
 import { addRedriveRoutes } from "./routes/redrive-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
+import { addSessionRoutes } from "./routes/session-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
 import { addWebPageRoutes } from "./routes/web-page-routes.ts";
 
 export interface AppOptions {
   /** The accepted keys. Default: none is required, and the server may listen on loopback only. */
   readonly keys?: KeyStore;
+  /**
+   * Signs the sessions of browsers; at least 32 bytes. Nodes with the same secret accept each other's
+   * sessions. Default: random, so that sessions end with the process.
+   */
+  readonly sessionSecret?: Uint8Array;
   /** Names that `Host` may have besides localhost, 127.0.0.1 and [::1]. Default: none. */
   readonly hosts?: readonly string[];
   /** Requests per second of one key, 1 to 1 000 000. Default: 5000. */
@@ -78,6 +87,7 @@ export interface AppOptions {
 const MAX_BODY_BYTES = 1024 * 1024;
 const KEEP_ALIVE_MS = 5000;
 const MAX_HEADERS = 100;
+const SESSION_SECRET_BYTES = 32;
 /** When the server closes, requests that are still arriving get this much time. */
 const CLOSING_MS = 2000;
 /** The percent-encoded name of a destination has up to three times 255 characters. */
@@ -90,6 +100,8 @@ const ROUTES: readonly AddRoutes[] = [
   addDeadLetterRoutes,
   addRedriveRoutes,
   addDestinationRoutes,
+  addEventRoutes,
+  addSessionRoutes,
   addServiceRoutes,
 ];
 
@@ -103,14 +115,15 @@ const OPEN_CALLER: Caller = {
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
   const { clock = systemClock } = options;
   const app = fastify(serverOptions(clock, options));
-  const context = createContext(redrive, clock, options);
+  const access = createAccess(clock, options);
+  const context = createContext(redrive, clock, options, access);
   const paths = new RouteMethods();
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
     limitRoute(context.limit, route);
   });
   addParsing(app);
-  addAccess(app, clock, options);
+  addAccess(app, options, access);
   addErrorHandlers(app, paths);
   addRoutes(app, context);
   if (options.pagesFolder !== undefined) addWebPageRoutes(app, options.pagesFolder);
@@ -126,6 +139,7 @@ function addClosing(app: FastifyInstance, context: HttpContext): void {
   let cancel: Cancel = () => {};
   app.addHook("preClose", async () => {
     context.watch.stop();
+    context.streams.stop();
     cancel = context.clock.alarm(CLOSING_MS, () => app.server.closeAllConnections());
   });
   app.addHook("onClose", async () => {
@@ -169,6 +183,7 @@ function createContext(
   redrive: Redrive,
   clock: Clock,
   { keys, maxWaiting }: AppOptions,
+  access: Access,
 ): HttpContext {
   const tenants = () =>
     new Set([DEFAULT_TENANT, ...(keys?.list() ?? []).map((key) => key.tenantId)]);
@@ -177,7 +192,9 @@ function createContext(
   return {
     redrive,
     clock,
+    access,
     limit,
+    streams: new EventStreams(clock, redrive.events),
     watch: new TaskWatch(clock, {
       get: (taskId, tenantId) => limit.guard(redrive.get(taskId, tenantId)),
       onEvent: (listener) => redrive.onEvent(listener),
@@ -228,15 +245,20 @@ function isValidatedElsewhere(method: string, url: string): boolean {
   return !(method === "POST" && url === "/redrives");
 }
 
-function addAccess(app: FastifyInstance, clock: Clock, options: AppOptions): void {
+function createAccess(clock: Clock, options: AppOptions): Access {
   const { keys, hosts = [], requestsPerSecond = 5000, requestsAtOnce = 1000 } = options;
-  const access = new Access(clock, {
+  return new Access(clock, {
     keys,
+    sessions: new Sessions(options.sessionSecret ?? systemBytes(SESSION_SECRET_BYTES)),
     hosts,
     requestsPerSecond,
     requestsAtOnce,
     openCaller: OPEN_CALLER,
   });
+}
+
+function addAccess(app: FastifyInstance, options: AppOptions, access: Access): void {
+  const { keys } = options;
   app.decorate("requiresKey", keys !== undefined);
   app.decorate("isOpenToAll", options.insecureNoAuth === true && keys === undefined);
   app.decorateRequest("caller", null);
@@ -283,8 +305,13 @@ function addRoutes(app: FastifyInstance, context: HttpContext): void {
         description:
           "Submit an HTTP call. Redrive stores it, attempts it and retries it until it succeeds or becomes a dead letter. Instants (...At) are epoch milliseconds; durations (...Ms) are milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
       },
-      components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
-      security: [{ key: [] }],
+      components: {
+        securitySchemes: {
+          key: { type: "http", scheme: "bearer" },
+          session: { type: "apiKey", in: "cookie", name: SESSION_COOKIE },
+        },
+      },
+      security: [{ key: [] }, { session: [] }],
     },
   });
   // In a plugin: swagger describes only the routes that are added after it.

@@ -34,7 +34,7 @@ export interface TaskQuery {
 
   countDestinations(tenantId: string): Promise<DestinationCounts>;
 
-  /** Oldest first. */
+  /** Oldest first. The cursor is the number of the last attempt of the previous page. */
   attempts(tenantId: string, taskId: string, page: Page): Promise<AttemptPage>;
 
   /** Every task of the tenant with its body, oldest first, in pages. */

@@ -2,7 +2,7 @@
  * Task: a request that the service promises to deliver, and the log of its attempts, as stored and
  * read back. Plain data: absent values are null, so that every store keeps them alike.
  */
-import type { StopReason } from "@redrive/core";
+import type { DelaySource, HoldReason, StopReason } from "@redrive/core";
 
 /** The tenant of a call that names none. An embedding process has only this tenant. */
 export const DEFAULT_TENANT = "default";
@@ -104,6 +104,41 @@ export interface AttemptLog {
   readonly nextDelayMs: number | null;
   /** The source of that delay: `policy`, `retry-after`, or the guard that held the task. */
   readonly delaySource: string | null;
+  /**
+   * As stored: the waits after the attempt was due. As read through `Redrive.attempts`: also the wait
+   * for the due instant, which the previous attempt has as `nextDelayMs`. Oldest first.
+   */
+  readonly waits: readonly AttemptWait[];
+}
+
+/** `late`: no guard held the attempt, but no node started it: the service was down, slow or full. */
+export type WaitCause = DelaySource | HoldReason | "late";
+
+/** A time in which the attempt waited for one cause. */
+export interface AttemptWait {
+  readonly cause: WaitCause;
+  readonly sinceAt: number;
+  readonly durationMs: number;
+}
+
+/** An attempt that started on time has no waits. One object, so that it costs nothing. */
+export const NO_WAITS: readonly AttemptWait[] = [];
+
+/** A shorter delay after the due instant is not recorded as a wait. */
+export const MIN_WAIT_MS = 100;
+
+/** The stored form of waits, in stores without lists. Null: the attempt started on time, or an older version wrote it. */
+export function waitsText(waits: readonly AttemptWait[]): string | null {
+  if (waits.length === 0) return null;
+  return JSON.stringify(
+    waits.map(({ cause, sinceAt, durationMs }) => [cause, sinceAt, durationMs]),
+  );
+}
+
+export function readWaits(text: string | null | undefined): readonly AttemptWait[] {
+  if (text === null || text === undefined) return NO_WAITS;
+  const rows = JSON.parse(text) as readonly (readonly [WaitCause, number, number])[];
+  return rows.map(([cause, sinceAt, durationMs]) => ({ cause, sinceAt, durationMs }));
 }
 
 /** Durations within an attempt; null for a phase that did not happen or was not measured. */

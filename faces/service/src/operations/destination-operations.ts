@@ -25,7 +25,7 @@ import {
   type DestinationHealthPage,
   healthOfDestination,
 } from "./destination-health.ts";
-import { explainTask, type TaskFacts } from "./explain-task.ts";
+import { type Explanation, explainTask, type TaskFacts } from "./explain-task.ts";
 import { serviceHoldOf } from "./service-hold.ts";
 
 export interface DestinationOperationsParts {
@@ -127,18 +127,29 @@ export class DestinationOperations {
     return healthOfDestination(state, destination.admission, engine.now());
   }
 
-  /** Says in a sentence why the task is not running now. */
-  async explain(task: RetryTask): Promise<string> {
+  /** Says in a sentence why the task is not running now, and for which guard it waits. */
+  async explain(task: RetryTask): Promise<Explanation> {
     const { store, engine } = this.#parts;
     const { tenantId, destination } = task;
     const stored = await store.query.destination(tenantId, destination);
     const row = stored?.row ?? blankDestination(tenantId, destination);
     const state = stored ?? { row, tasks: {}, nextDueAt: null };
     const [guards = null] = await this.#savedGuards([state]);
+    const lastAttempt = await this.#lastAttempt(task);
     const now = engine.now();
     const serviceHold = serviceHoldOf(engine, task, now);
-    const facts = await this.#policyFacts(task, now);
-    return explainTask(task, this.#healthOf(state, guards), now, { serviceHold, ...facts });
+    const laneHold = engine.holdOf(task);
+    const policyFacts = await this.#policyFacts(task, now);
+    const facts = { serviceHold, laneHold, lastAttempt, ...policyFacts };
+    return explainTask(task, this.#healthOf(state, guards), now, facts);
+  }
+
+  /** It says why a waiting task is not due yet. */
+  async #lastAttempt({ status, tenantId, taskId, attemptNumber }: RetryTask) {
+    if (status !== "PENDING" || attemptNumber === 0) return null;
+    const page = { limit: 1, cursor: String(attemptNumber - 1) };
+    const { attempts } = await this.#parts.store.query.attempts(tenantId, taskId, page);
+    return attempts[0] ?? null;
   }
 
   /** What the policy says about a task that waits. */

@@ -1,8 +1,9 @@
 /** Tests of explanations: everything that can hold a task back has its sentence. */
 import { Admission, createGuards, seededRandom } from "@redrive/core";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
+import { attemptLog } from "../stores/store.testing.ts";
 import { type DestinationHealth, healthOfDestination } from "./destination-health.ts";
 import { explainTask } from "./explain-task.ts";
 
@@ -24,9 +25,9 @@ const running = { status: "IN_FLIGHT", nextAttemptAt: NOW - 50 } as const;
 it("names the limit of the service that holds a task, unless its destination holds it", () => {
   const serviceHold = "the retry budget of the whole service is empty";
   const facts = { serviceHold };
-  expect(explainTask(base, well, NOW, facts)).toBe(`Attempt 2 is due, but ${serviceHold}.`);
+  expect(explainTask(base, well, NOW, facts).text).toBe(`Attempt 2 is due, but ${serviceHold}.`);
   const paused = { ...well, pausedAt: NOW };
-  expect(explainTask(base, paused, NOW, facts)).toContain("is paused");
+  expect(explainTask(base, paused, NOW, facts).text).toContain("is paused");
 });
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
@@ -67,7 +68,7 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [
     {},
     { breakerState: "OPEN", openUntil: NOW + 7 },
-    "Attempt 2 is due, but the circuit of shop is open for another 7 ms.",
+    "Attempt 2 is due, but the breaker of shop has held it, next probe in 7 ms.",
   ],
   [
     {},
@@ -82,7 +83,7 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
     "Attempt 2 is due, but all 2 slots of shop are taken.",
   ],
 ])("%j, %j: %s", (task, health, sentence) => {
-  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW)).toBe(sentence);
+  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW).text).toBe(sentence);
 });
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
@@ -95,10 +96,49 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [
     {},
     { breakerState: "OPEN", openUntil: NOW + 7 },
-    "Its time is over: it ends without another attempt once a node can claim it, but the circuit of shop is open for another 7 ms.",
+    "Its time is over: it ends without another attempt once a node can claim it, but the breaker of shop has held it, next probe in 7 ms.",
   ],
   [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
 ])("a task whose time is over, %j, %j: %s", (task, health, sentence) => {
   const facts = { isOver: true };
-  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW, facts)).toBe(sentence);
+  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW, facts).text).toBe(sentence);
+});
+
+describe("the wait of a task", () => {
+  const open = { ...well, breakerState: "OPEN", openUntil: NOW + 700 } as const;
+  const due = { ...base, nextAttemptAt: NOW - 9000 };
+
+  it("is the guard that holds its lane, since that guard began and until the next probe", () => {
+    const laneHold = { by: "circuit-open", since: NOW - 7000 } as const;
+    expect(explainTask(due, open, NOW, { laneHold })).toEqual({
+      text: "Attempt 2 is due, but the breaker of shop has held it for 7 s, next probe in 700 ms.",
+      wait: { cause: "circuit-open", sinceAt: NOW - 7000, untilAt: NOW + 700 },
+    });
+  });
+
+  it("starts when the task was due if another node has the lane", () => {
+    const { wait } = explainTask(due, open, NOW);
+    expect(wait).toEqual({ cause: "circuit-open", sinceAt: NOW - 9000, untilAt: NOW + 700 });
+  });
+
+  it("names the guard of the lane if the destination looks free, for example during a probe", () => {
+    const laneHold = { by: "circuit-open", since: NOW - 50 } as const;
+    expect(explainTask(due, well, NOW, { laneHold })).toEqual({
+      text: "Attempt 2 is due, but the open circuit has held it for 50 ms.",
+      wait: { cause: "circuit-open", sinceAt: NOW - 50, untilAt: null },
+    });
+  });
+
+  it.each([
+    ["policy", "the delay of its policy"],
+    ["retry-after", "the target asked for this wait (Retry-After)"],
+    ["retry-budget", "held by the empty retry budget"],
+  ])("is the delay of the last attempt before the task is due: %s", (delaySource, words) => {
+    const lastAttempt = attemptLog({ startedAt: NOW - 100, durationMs: 40, delaySource });
+    const task = { ...base, nextAttemptAt: NOW + 500 };
+    expect(explainTask(task, well, NOW, { lastAttempt })).toEqual({
+      text: `Attempt 2 is due in 500 ms: ${words}.`,
+      wait: { cause: delaySource, sinceAt: NOW - 60, untilAt: NOW + 500 },
+    });
+  });
 });

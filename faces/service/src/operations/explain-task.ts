@@ -1,18 +1,37 @@
 /**
  * Explain task: says in one sentence why a task is not running now, from the stored state of the
- * task and its destination. It decides nothing; it only names what holds the task back.
+ * task, its last attempt and its destination. It decides nothing; it only names what holds the task.
  */
-import { explainReason, formatDuration } from "@redrive/core";
-import type { RetryTask } from "../model/task.ts";
+import { explainReason, formatDuration, type HoldReason, holdDescriptions } from "@redrive/core";
+import type { Hold } from "../engine/destination/lane-hold.ts";
+import type { AttemptLog, RetryTask, WaitCause } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
 export interface TaskFacts {
   /** The limit of the service that holds it now, as a clause. Default: none. */
   readonly serviceHold?: string | undefined;
+  /** The guard that holds its lane on this node. Default: none, or another node has the lane. */
+  readonly laneHold?: Pick<Hold, "by" | "since"> | undefined;
+  /** The last attempt; null: none yet, or it was removed. Default: null. */
+  readonly lastAttempt?: AttemptLog | null;
   /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
   /** Why its policy cannot be read; absent: it can. */
   readonly unreadablePolicy?: string;
+}
+
+/** The wait of a task that is not running now. */
+export interface CurrentWait {
+  readonly cause: WaitCause;
+  readonly sinceAt: number;
+  /** When it ends at the latest, or when the circuit is probed next; null: not known. */
+  readonly untilAt: number | null;
+}
+
+export interface Explanation {
+  readonly text: string;
+  /** Null: it is running, has ended, waits for its first instant, or nothing holds it. */
+  readonly wait: CurrentWait | null;
 }
 
 export function explainTask(
@@ -20,16 +39,17 @@ export function explainTask(
   health: DestinationHealth,
   now: number,
   facts: TaskFacts = {},
-): string {
+): Explanation {
+  const plain = (text: string) => ({ text, wait: null });
   switch (task.status) {
     case "SUCCEEDED":
-      return `It succeeded at attempt ${task.attemptNumber}.`;
+      return plain(`It succeeded at attempt ${task.attemptNumber}.`);
     case "CANCELLED":
-      return `It was canceled after ${attempts(task.attemptNumber)}.`;
+      return plain(`It was canceled after ${attempts(task.attemptNumber)}.`);
     case "EXHAUSTED":
-      return `It ended after ${attempts(task.attemptNumber)}: ${whyEnded(task)}.`;
+      return plain(`It ended after ${attempts(task.attemptNumber)}: ${whyEnded(task)}.`);
     case "IN_FLIGHT":
-      return explainRunning(task, now);
+      return plain(explainRunning(task, now));
     case "PENDING":
       return explainWaiting(task, health, now, facts);
   }
@@ -57,20 +77,44 @@ function explainWaiting(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  { serviceHold, isOver = false, unreadablePolicy }: TaskFacts,
-): string {
+  facts: TaskFacts,
+): Explanation {
+  const { serviceHold, isOver = false, unreadablePolicy } = facts;
   const next = `Attempt ${task.attemptNumber + 1}`;
-  if (unreadablePolicy !== undefined) return explainUnreadable(task, next, unreadablePolicy);
-  const isRetry = task.attemptNumber > 0;
-  const held = heldBy(health, isRetry, now) ?? serviceHold;
+  if (unreadablePolicy !== undefined) {
+    return { text: explainUnreadable(task, next, unreadablePolicy), wait: null };
+  }
+  const hold = currentHold(task, health, now, facts);
+  const held = hold?.text ?? serviceHold;
   const isPaused = health.pausedAt !== null || health.unreadable !== null;
   const waitMs = task.nextAttemptAt - now;
-  if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
-  if (isPaused) return `${next} waits: ${held}.`;
-  if (waitMs > 0) return `${next} is due in ${formatDuration(waitMs)}.`;
+  const wait = hold?.wait ?? null;
+  if (isOver && (isPaused || waitMs <= 0)) return { text: explainOver(held), wait };
+  if (isPaused) return { text: `${next} waits: ${held}.`, wait };
+  if (waitMs > 0) return explainDelay(task, next, now, facts.lastAttempt ?? null);
   return held === undefined
-    ? `${next} is due and starts as soon as a node claims it.`
-    : `${next} is due, but ${held}.`;
+    ? { text: `${next} is due and starts as soon as a node claims it.`, wait }
+    : { text: `${next} is due, but ${held}.`, wait };
+}
+
+const DELAY_TEXTS: Readonly<Record<string, string>> = {
+  policy: "the delay of its policy",
+  "retry-after": "the target asked for this wait (Retry-After)",
+};
+
+/** The delay after the last attempt. */
+function explainDelay(
+  { nextAttemptAt }: RetryTask,
+  next: string,
+  now: number,
+  last: AttemptLog | null,
+): Explanation {
+  const dueIn = `${next} is due in ${formatDuration(nextAttemptAt - now)}`;
+  const cause = (last?.delaySource ?? null) as WaitCause | null;
+  if (last === null || cause === null) return { text: `${dueIn}.`, wait: null };
+  const why = DELAY_TEXTS[cause] ?? `held by ${holdDescriptions[cause as HoldReason]}`;
+  const sinceAt = last.startedAt + last.durationMs;
+  return { text: `${dueIn}: ${why}.`, wait: { cause, sinceAt, untilAt: nextAttemptAt } };
 }
 
 function explainUnreadable(task: RetryTask, next: string, reason: string): string {
@@ -85,25 +129,77 @@ function explainOver(held: string | undefined): string {
     : `Its time is over: it ends without another attempt once a node can claim it, but ${held}.`;
 }
 
-/** What holds all calls to this destination now, the longest-lasting first. */
-function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
+interface CurrentHold {
+  /** A clause. */
+  readonly text: string;
+  readonly wait: CurrentWait;
+}
+
+/** What holds the task now, the longest-lasting first. */
+function currentHold(
+  task: RetryTask,
+  health: DestinationHealth,
+  now: number,
+  { laneHold }: TaskFacts,
+): CurrentHold | undefined {
+  const found = heldBy(health, task.attemptNumber > 0, now) ?? laneHoldOf(laneHold);
+  if (found === undefined) return undefined;
+  const { cause, untilAt, text } = found;
+  const knownAt = laneHold?.by === cause ? laneHold.since : undefined;
+  const sinceAt = Math.max(task.nextAttemptAt, knownAt ?? health.pausedAt ?? 0);
+  const forMs = now - sinceAt;
+  const since = forMs > 0 ? ` for ${formatDuration(forMs)}` : "";
+  return { text: text(since), wait: { cause, sinceAt: Math.min(sinceAt, now), untilAt } };
+}
+
+interface FoundHold {
+  readonly cause: HoldReason;
+  readonly untilAt: number | null;
+  /** `since`: " for 2 s", or empty. */
+  readonly text: (since: string) => string;
+}
+
+function laneHoldOf(hold: TaskFacts["laneHold"]): FoundHold | undefined {
+  if (hold === undefined) return undefined;
+  const text = (since: string) => `${holdDescriptions[hold.by]} has held it${since}`;
+  return { cause: hold.by, untilAt: null, text };
+}
+
+function heldBy(health: DestinationHealth, isRetry: boolean, now: number): FoundHold | undefined {
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
+  const hold = (cause: HoldReason, untilAt: number | null, text: FoundHold["text"]) => ({
+    cause,
+    untilAt,
+    text,
+  });
   if (health.unreadable !== null) {
-    return `this version of Redrive cannot read the document of destination ${name} (${health.unreadable}): replace the document, or run the version that wrote it`;
+    const why = `this version of Redrive cannot read the document of destination ${name} (${health.unreadable}): replace the document, or run the version that wrote it`;
+    return hold("pause", null, () => why);
   }
-  if (pausedAt !== null) return `destination ${name} is paused until it is resumed`;
+  if (pausedAt !== null) {
+    return hold("pause", null, () => `destination ${name} is paused until it is resumed`);
+  }
   if (breakerState !== "CLOSED" && openUntil > now) {
-    return `the circuit of ${name} is open for another ${formatDuration(openUntil - now)}`;
+    const probe = `next probe in ${formatDuration(openUntil - now)}`;
+    return hold("circuit-open", openUntil, (since) => {
+      return `the breaker of ${name} has held it${since}, ${probe}`;
+    });
   }
   if (gateUntil > now) {
-    return `${name} asked all callers to wait (Retry-After) for another ${formatDuration(gateUntil - now)}`;
+    const leftText = formatDuration(gateUntil - now);
+    return hold("retry-after", gateUntil, () => {
+      return `${name} asked all callers to wait (Retry-After) for another ${leftText}`;
+    });
   }
   if (health.rateUntil > now) {
-    return `the rate of ${name} is used up for ${formatDuration(health.rateUntil - now)}`;
+    const leftText = formatDuration(health.rateUntil - now);
+    return hold("rate", health.rateUntil, () => `the rate of ${name} is used up for ${leftText}`);
   }
-  if (isRetry && retryBudget === "empty") return `the retry budget of ${name} is empty`;
+  if (isRetry && retryBudget === "empty") {
+    return hold("retry-budget", null, () => `the retry budget of ${name} is empty`);
+  }
   if (concurrency !== null && concurrency.inFlight >= concurrency.limit) {
-    return `all ${concurrency.limit} slots of ${name} are taken`;
+    return hold("concurrency", null, () => `all ${concurrency.limit} slots of ${name} are taken`);
   }
   return undefined;
 }

@@ -6,6 +6,7 @@
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
 import { TASK_STATUSES } from "../model/task.ts";
+import { CurrentWait, Wait } from "./wait-schemas.ts";
 
 export const Status = Type.Enum([...TASK_STATUSES]);
 const NullableText = Type.Union([Type.String(), Type.Null()]);
@@ -111,6 +112,12 @@ export const TaskView = Type.Object({
   explain: Type.Optional(
     Type.String({ description: "With include=explain: why it is not running now." }),
   ),
+  wait: Type.Optional(
+    Type.Union([CurrentWait, Type.Null()], {
+      description:
+        "With include=explain: what a waiting task waits for. Null: it is running or has ended, or nothing holds it.",
+    }),
+  ),
 });
 export type TaskView = Static<typeof TaskView>;
 
@@ -150,6 +157,10 @@ export const AttemptView = Type.Object({
   responseBodyBase64: Type.Optional(Type.String()),
   nextDelayMs: NullableInteger,
   delaySource: NullableText,
+  waits: Type.Array(Wait, {
+    description:
+      "The waits before the attempt, oldest first. A wait of less than 100 ms after the due instant is left out.",
+  }),
 });
 export type AttemptView = Static<typeof AttemptView>;
 

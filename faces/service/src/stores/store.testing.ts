@@ -131,6 +131,10 @@ export function attemptLog(fields: Partial<AttemptLog> = {}): AttemptLog {
     responseBody: new Uint8Array([0, 255, 10]),
     nextDelayMs: 500,
     delaySource: "policy",
+    waits: [
+      { cause: "circuit-open", sinceAt: T0 - 900, durationMs: 700 },
+      { cause: "late", sinceAt: T0 - 200, durationMs: 200 },
+    ],
     ...fields,
   };
 }

@@ -147,6 +147,7 @@ function bareLog(attempt: AttemptLog): AttemptLog {
     responseBody: null,
     nextDelayMs: wholeOr(attempt.nextDelayMs, null),
     delaySource: attempt.delaySource,
+    waits: attempt.waits,
   };
 }
 

@@ -2,7 +2,7 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "./destination-runtime.ts";
-import { endHold, guardAt, holdLane, holdOf } from "./lane-hold.ts";
+import { endHold, guardAt, type Hold, holdLane, holdOf, MAX_HOLDS } from "./lane-hold.ts";
 
 function laneDueAt(dueAt: number) {
   const key = { tenantId: "t", name: "d" };
@@ -50,5 +50,40 @@ describe("a lane that a guard held", () => {
     lane.dueAt = 300;
     holdLane(lane, "rate", 310);
     expect(lane.hold).toEqual({ by: "rate", since: 310, before: undefined });
+  });
+
+  it("remembers every guard since the earliest task was due", () => {
+    const lane = laneDueAt(100);
+    for (const [at, by] of ["pause", "circuit-open", "rate"].entries()) {
+      holdLane(lane, by as Hold["by"], 100 + at * 50);
+    }
+    const hold = holdOf(lane, 100) as Hold;
+    const found = [100, 149, 150, 199, 200].map((at) => guardAt(hold, at));
+    expect(found).toEqual(["pause", "pause", "circuit-open", "circuit-open", "rate"]);
+    lane.dueAt = 160;
+    holdLane(lane, "concurrency", 300);
+    // The pause ended before the task that is first now was due.
+    expect(lane.hold).toEqual({
+      by: "concurrency",
+      since: 300,
+      before: {
+        by: "rate",
+        since: 200,
+        before: { by: "circuit-open", since: 150, before: undefined },
+      },
+    });
+  });
+
+  it("keeps a bounded number of guards, and of the oldest two the one that held longer", () => {
+    const lane = laneDueAt(0);
+    holdLane(lane, "pause", 0);
+    for (let at = 1; at <= 1000; at++)
+      holdLane(lane, at % 2 === 0 ? "rate" : "concurrency", at * 10);
+    const holds: Hold[] = [];
+    for (let one: Hold | undefined = lane.hold; one !== undefined; one = one.before)
+      holds.push(one);
+    expect(holds).toHaveLength(MAX_HOLDS);
+    expect(holds.map(({ since }) => since).slice(0, 3)).toEqual([10_000, 9990, 9980]);
+    expect(holds.at(-1)).toEqual({ by: "pause", since: 0, before: undefined });
   });
 });

@@ -1,5 +1,6 @@
 /** Engine event: the events that the engine publishes, as plain data. */
 import type { HoldReason } from "@redrive/core";
+import type { AttemptWait, Headers } from "../../model/task.ts";
 
 export type EngineEventType =
   | "task.created"
@@ -34,6 +35,8 @@ export interface EngineEvent {
   readonly tenantId?: string;
   readonly taskId?: string;
   readonly destination?: string;
+  /** The labels of the task; absent if it has none. */
+  readonly labels?: Headers;
   readonly attemptNumber?: number;
   /** The reason: a stop reason, a gate, or an error message. */
   readonly reason?: string;
@@ -48,6 +51,8 @@ export interface EngineEvent {
   readonly lagMs?: number;
   /** For an attempt that is about to start: the guard that held it after it was due, if any. */
   readonly heldBy?: HoldReason;
+  /** For an attempt that starts late or has ended: its waits after it was due. Default: none. */
+  readonly waits?: readonly AttemptWait[];
   /** For an attempt that has ended. */
   readonly attempt?: AttemptSummary;
 }
@@ -70,3 +75,10 @@ export type EngineEventBody = Omit<EngineEvent, "id" | "at">;
 export type WritableEventBody = {
   -readonly [field in keyof EngineEventBody]: EngineEventBody[field];
 };
+
+/** The labels for an event; undefined if there are none. */
+export function eventLabels(labels: Headers): Headers | undefined {
+  // biome-ignore lint/suspicious/useGuardForIn: finds out whether there is a label without a list of them
+  for (const _ in labels) return labels;
+  return undefined;
+}

@@ -27,6 +27,8 @@ const bodies = fc.record({
   nextAttemptAt: maybe(fc.nat()),
   createdAt: maybe(fc.nat()),
   lagMs: maybe(fc.nat()),
+  labels: maybe(fc.constant({ team: "x" })),
+  waits: maybe(fc.constant([{ cause: "rate", sinceAt: 1, durationMs: 200 }])),
   attempt: maybe(summaries),
 });
 

@@ -28,7 +28,7 @@ export class EngineEvents {
     this.#ring.put(++this.#count, at, body);
     if (this.#listeners.size === 0) return;
     const event = body as { -readonly [field in keyof EngineEvent]: EngineEvent[field] };
-    event.id = this.#idOf(this.#count);
+    event.id = this.idOf(this.#count);
     event.at = at;
     for (const listener of this.#listeners) notify(listener, event);
   }
@@ -39,18 +39,35 @@ export class EngineEvents {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The events after the given id; undefined if the ring no longer has that event. */
-  after(id: string): readonly EngineEvent[] | undefined {
+  /** The number of the latest event; 0: there was none yet. */
+  get latest(): number {
+    return this.#count;
+  }
+
+  /** The number of the event with that id; undefined if the ring does not have it. */
+  numberOf(id: string): number | undefined {
     const number = Number(id.slice(id.lastIndexOf("-") + 1));
-    const isKnown = number > Math.max(0, this.#count - RING_SIZE) && number <= this.#count;
-    if (!isKnown || this.#idOf(number) !== id) return undefined;
-    return Array.from({ length: this.#count - number }, (_, index) => {
-      const next = number + 1 + index;
-      return this.#ring.get(next, this.#idOf(next));
+    const isKnown = number > this.#count - RING_SIZE && number <= this.#count;
+    return isKnown && this.idOf(number) === id ? number : undefined;
+  }
+
+  /** The events after that number, at most `limit`. Undefined: the ring has lost some of them. */
+  read(after: number, limit: number): readonly EngineEvent[] | undefined {
+    if (after < this.#count - RING_SIZE) return undefined;
+    return Array.from({ length: Math.min(limit, this.#count - after) }, (_, index) => {
+      const next = after + 1 + index;
+      return this.#ring.get(next, this.idOf(next));
     });
   }
 
-  #idOf(number: number): string {
+  /** The events after the given id; undefined if the ring no longer has that event. */
+  after(id: string): readonly EngineEvent[] | undefined {
+    const number = this.numberOf(id);
+    return number === undefined ? undefined : this.read(number, RING_SIZE);
+  }
+
+  /** `<node>-<number>`. */
+  idOf(number: number): string {
     return `${this.#nodeId}-${number}`;
   }
 }

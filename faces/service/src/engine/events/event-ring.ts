@@ -24,6 +24,9 @@ export class EventRing {
   readonly #types: EngineEventType[];
   readonly #numbers: Columns<(typeof NUMBERS)[number], Float64Array>;
   readonly #attemptNumbers: Columns<(typeof ATTEMPT_NUMBERS)[number], Float64Array>;
+  /** Undefined for most events. */
+  readonly #waits: EngineEventBody["waits"][];
+  readonly #labels: EngineEventBody["labels"][];
   readonly #texts: Columns<(typeof TEXTS)[number], (string | undefined)[]>;
   readonly #attemptTexts: Columns<(typeof ATTEMPT_TEXTS)[number], (string | null | undefined)[]>;
 
@@ -34,6 +37,8 @@ export class EventRing {
     this.#size = size;
     this.#at = numbers();
     this.#types = new Array(size).fill("task.created");
+    this.#waits = texts();
+    this.#labels = texts();
     this.#numbers = columnsOf(NUMBERS, numbers);
     this.#attemptNumbers = columnsOf(ATTEMPT_NUMBERS, numbers);
     this.#texts = columnsOf(TEXTS, texts);
@@ -58,6 +63,8 @@ export class EventRing {
     texts.by[slot] = event.by;
     texts.heldBy[slot] = event.heldBy;
     texts.policyId[slot] = event.policyId;
+    this.#waits[slot] = event.waits;
+    this.#labels[slot] = event.labels;
     this.#putAttempt(slot, event.attempt);
   }
 
@@ -85,6 +92,10 @@ export class EventRing {
       const value = this.#numbers[name][slot] ?? Number.NaN;
       if (!Number.isNaN(value)) event[name] = value;
     }
+    const labels = this.#labels[slot];
+    if (labels !== undefined) event["labels"] = labels;
+    const waits = this.#waits[slot];
+    if (waits !== undefined) event["waits"] = waits;
     const attempt = this.#attempt(slot);
     if (attempt !== undefined) event["attempt"] = attempt;
     return event as unknown as EngineEvent;

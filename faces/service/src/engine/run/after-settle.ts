@@ -8,7 +8,12 @@ import type { AttemptLog } from "../../model/task.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Destinations } from "../destination/destinations.ts";
-import type { AttemptSummary, EngineEventType, WritableEventBody } from "../events/engine-event.ts";
+import {
+  type AttemptSummary,
+  type EngineEventType,
+  eventLabels,
+  type WritableEventBody,
+} from "../events/engine-event.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
@@ -45,6 +50,7 @@ export function applySettled(
   const type = eventType(settle, result);
   if (type === undefined) return;
   const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
+  const labels = eventLabels(task.labels);
   const now = time.now();
   const event: WritableEventBody = {
     type,
@@ -55,7 +61,11 @@ export function applySettled(
     policyId,
     createdAt,
   };
-  if (settle.attempt !== null) event.attempt = summaryOf(settle.attempt, now - endedAt);
+  if (settle.attempt !== null) {
+    event.attempt = summaryOf(settle.attempt, now - endedAt);
+    if (settle.attempt.waits.length > 0) event.waits = settle.attempt.waits;
+  }
+  if (labels !== undefined) event.labels = labels;
   if (settle.reason !== null) event.reason = settle.reason;
   if (settle.reason === "held" && by !== undefined) event.by = by;
   if (result === "PENDING") event.nextAttemptAt = settle.nextAttemptAt;

@@ -5,7 +5,7 @@
 import type { Permit } from "@redrive/core";
 import type { LightSignal } from "../../deliver/light-signal.ts";
 import type { StartedTask, TaskRef } from "../../model/batch.ts";
-import { laneOf } from "../../model/task.ts";
+import { type AttemptWait, laneOf, NO_WAITS } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Hold } from "../destination/lane-hold.ts";
 
@@ -22,6 +22,8 @@ export interface HeldClaim {
   isWaiting: boolean;
   /** When the request was sent; 0 before. */
   startedAt: number;
+  /** How long it waited after it was due; known once the request is sent. */
+  waits: readonly AttemptWait[];
   /** Aborts the attempt; undefined while no request is under way. */
   signal: LightSignal | undefined;
   /** Its index in the list. */
@@ -68,6 +70,7 @@ export class HeldClaims {
       isSuspect: laneOf(task.attemptNumber, task.abandonedCount) === "suspect",
       isWaiting: false,
       startedAt: 0,
+      waits: NO_WAITS,
       signal: undefined,
       slot: this.#claims.length,
     };

@@ -23,10 +23,11 @@ import type { ClaimRunner } from "../commit/claim-runner.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { guardAt, type Hold } from "../destination/lane-hold.ts";
-import type { WritableEventBody } from "../events/engine-event.ts";
+import { eventLabels, type WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
+import { waitsOf } from "./attempt-waits.ts";
 import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import { type HeldClaim, HeldClaims } from "./held-claims.ts";
@@ -172,9 +173,9 @@ export class Runner implements ClaimRunner {
     const attemptTimeoutMs = Math.max(1, Math.min(policy.attemptTimeoutMs, leftMs));
     const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
     this.#running++;
+    recordStart(claim, now);
     this.#emitStarted(claim, now);
     const signal = createLightSignal();
-    claim.startedAt = now;
     claim.signal = signal;
     const { delivery } = claim.destination;
     const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery };
@@ -193,7 +194,7 @@ export class Runner implements ClaimRunner {
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
-    const { task, destination, permit, startedAt } = claim;
+    const { task, destination, permit } = claim;
     const { random } = this.#parts;
     this.#underWay--;
     this.#returnSlot(claim);
@@ -207,7 +208,7 @@ export class Runner implements ClaimRunner {
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
     const gates = destination.gates(now, isThrottled(policy, outcome));
     const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
-    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, startedAt, result);
+    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(claim, result);
     const decision = decideEnding(ending);
     this.#settle(claim, settleOf(ending, withServiceReason(decision, result.errorClass), log));
   }
@@ -259,7 +260,7 @@ export class Runner implements ClaimRunner {
     for (const { signal } of [...this.#held.values()]) signal?.abort(reason);
   }
 
-  #emitStarted({ task, hold }: HeldClaim, now: number): void {
+  #emitStarted({ task, hold, waits }: HeldClaim, now: number): void {
     const { tenantId, taskId, destination, attemptNumber, nextAttemptAt } = task;
     const event: WritableEventBody = {
       type: "attempt.started",
@@ -269,9 +270,18 @@ export class Runner implements ClaimRunner {
       attemptNumber,
       lagMs: Math.max(0, now - nextAttemptAt),
     };
+    const labels = eventLabels(task.labels);
+    if (labels !== undefined) event.labels = labels;
     if (hold !== undefined) event.heldBy = hold.by;
+    if (waits.length > 0) event.waits = waits;
     this.#parts.events.emit(now, event);
   }
+}
+
+function recordStart(claim: HeldClaim, startedAt: number): void {
+  const { nextAttemptAt: dueAt, claimedAt } = claim.task;
+  claim.startedAt = startedAt;
+  claim.waits = waitsOf(claim.hold, { dueAt, claimedAt, startedAt });
 }
 
 /** The guard that held a task at the end of its time. */

@@ -18,7 +18,8 @@ import {
 } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { Settle, StartedTask } from "../../model/batch.ts";
-import { type AttemptLog, laneOf } from "../../model/task.ts";
+import { type AttemptLog, laneOf, NO_WAITS } from "../../model/task.ts";
+import type { HeldClaim } from "./held-claims.ts";
 
 /** After this many consecutive claims without an outcome, the task itself is considered the cause. */
 const MAX_ABANDONED = 3;
@@ -162,8 +163,7 @@ export function expirationOf(task: StartedTask, reason: StopReason, lastError?: 
 }
 
 export function attemptLogOf(
-  task: StartedTask,
-  startedAt: number,
+  { task, startedAt, waits }: Pick<HeldClaim, "task" | "startedAt" | "waits">,
   result: AttemptResult,
 ): AttemptLog {
   return {
@@ -179,6 +179,7 @@ export function attemptLogOf(
     responseBody: result.responseBody,
     nextDelayMs: null,
     delaySource: null,
+    waits,
   };
 }
 
@@ -210,5 +211,6 @@ export function abandonedLogOf(
     responseBody: null,
     nextDelayMs: null,
     delaySource: null,
+    waits: NO_WAITS,
   };
 }

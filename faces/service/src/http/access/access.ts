@@ -7,6 +7,9 @@ import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { type KeyLimits, type KeyRecord, type KeyStore, type Scope, verifyKey } from "./keys.ts";
+import { type Sessions, sessionIn } from "./sessions.ts";
+
+export type Session = ReturnType<Sessions["create"]>;
 
 /** The caller of a request. */
 export interface Caller {
@@ -21,6 +24,8 @@ export type RouteScope = Scope | "public";
 export interface AccessOptions {
   /** Undefined: no key is required. Only a loopback address may be used then. */
   readonly keys: KeyStore | undefined;
+  /** Signs the sessions of browsers. */
+  readonly sessions: Sessions;
   /** Names that the `Host` header may have, in addition to loopback names. */
   readonly hosts: readonly string[];
   /** The caller of every request when no keys are required. */
@@ -56,13 +61,43 @@ export class Access {
     const { keys, openCaller } = this.#options;
     if (keys === undefined) return openCaller;
     if (scope === "public") return PUBLIC_CALLER;
-    const record = verifyKey(keys, bearerOf(request), this.#clock.now());
+    const record = this.#recordOf(keys, request);
     if (record === undefined) throw serviceError("UNAUTHENTICATED", KEY_REQUIRED);
     this.#checkRate(record);
     this.#checkUnderWay(record, reply);
     const caller = this.#callerOf(record);
     if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;
     throw serviceError("FORBIDDEN", `this API key lacks the scope ${scope}`);
+  }
+
+  /** An API key takes precedence over a session. A browser sends its session without being asked. */
+  #recordOf(keys: KeyStore, request: FastifyRequest): KeyRecord | undefined {
+    const { headers, method } = request;
+    const now = this.#clock.now();
+    if (headers.authorization !== undefined) return verifyKey(keys, bearerOf(request), now);
+    const session = sessionIn(headers.cookie);
+    if (session === undefined) return undefined;
+    const record = this.#options.sessions.verify(keys, session, now);
+    if (record !== undefined && !isRead(method) && headers.origin === undefined) {
+      throw serviceError("CROSS_ORIGIN", "a write with a session needs the header Origin");
+    }
+    return record;
+  }
+
+  /** For responses that last: is the key or the session of the request still valid? */
+  isStillValid(request: FastifyRequest): boolean {
+    const { keys } = this.#options;
+    return keys === undefined || this.#recordOf(keys, request) !== undefined;
+  }
+
+  /** Exchanges a key for a session; undefined if no key is required. Throws `UNAUTHENTICATED`. */
+  signIn(key: string): { readonly caller: Caller; readonly session: Session | undefined } {
+    const { keys, openCaller, sessions } = this.#options;
+    if (keys === undefined) return { caller: openCaller, session: undefined };
+    const now = this.#clock.now();
+    const record = verifyKey(keys, key, now);
+    if (record === undefined) throw serviceError("UNAUTHENTICATED", "this API key is not valid");
+    return { caller: this.#callerOf(record), session: sessions.create(record, now) };
   }
 
   /** Prevents DNS rebinding: a page whose name resolves to 127.0.0.1 still sends its own name. */
@@ -127,9 +162,13 @@ function bearerOf({ headers }: FastifyRequest): string {
   return /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
 }
 
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD" || method === "OPTIONS";
+}
+
 /** Browsers send the origin of a page; other programs do not. The browser itself protects reads. */
 function checkOrigin({ method, headers }: FastifyRequest): void {
-  if (method === "GET" || method === "HEAD" || method === "OPTIONS") return;
+  if (isRead(method)) return;
   const { origin, host = "" } = headers;
   const isForeign = origin !== undefined && origin.replace(/^https?:\/\//i, "") !== host;
   if (isForeign || headers["sec-fetch-site"] === "cross-site") {

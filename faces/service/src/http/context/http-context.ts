@@ -5,9 +5,10 @@
 import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Redrive } from "../../redrive.ts";
-import type { Caller, RouteScope } from "../access/access.ts";
+import type { Access, Caller, RouteScope } from "../access/access.ts";
 import type { Visibility } from "../response/views.ts";
 import type { Backlog } from "./backlog.ts";
+import type { EventStreams } from "./event-streams.ts";
 import type { Metrics } from "./metrics.ts";
 import type { TaskWatch } from "./task-watch.ts";
 import type { TimeLimit } from "./time-limit.ts";
@@ -15,10 +16,12 @@ import type { TimeLimit } from "./time-limit.ts";
 export interface HttpContext {
   readonly redrive: Redrive;
   readonly clock: Clock;
+  readonly access: Access;
   readonly limit: TimeLimit;
   readonly watch: TaskWatch;
   readonly backlog: Backlog;
   readonly metrics: Metrics;
+  readonly streams: EventStreams;
 }
 
 /** Adds a group of routes to the app. */

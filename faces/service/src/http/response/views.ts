@@ -57,7 +57,8 @@ export function viewAttempt(
   attempt: AttemptLog,
   { mayReadPayload, withBody }: Visibility,
 ): AttemptView {
-  const { responseBody, ...rest } = attempt;
+  const { responseBody, waits, ...others } = attempt;
+  const rest = { ...others, waits: [...waits] };
   if (!withBody || !mayReadPayload || responseBody === null) return rest;
   return isUtf8(responseBody)
     ? { ...rest, responseBody: Buffer.from(responseBody).toString("utf8") }

@@ -125,7 +125,9 @@ async function getTask(
   if (include.has("body")) assertMayReadPayload(request);
   const task = await taskOf(context, request);
   const view = viewTask(task, visibilityFor(request, include.has("body")));
-  return include.has("explain") ? { ...view, explain: await context.redrive.explain(task) } : view;
+  if (!include.has("explain")) return view;
+  const { text, wait } = await context.redrive.explainWait(task);
+  return { ...view, explain: text, wait };
 }
 
 function assertMayReadPayload(request: FastifyRequest): void {

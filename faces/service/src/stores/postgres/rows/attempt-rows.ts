@@ -1,7 +1,7 @@
 /**
  * Attempt rows: an attempt as JSON, which the server does not read, and the body of its response.
  */
-import type { AttemptLog } from "../../../model/task.ts";
+import { type AttemptLog, NO_WAITS } from "../../../model/task.ts";
 import type { Cell } from "../connection/cells.ts";
 
 export function logOf(attempt: AttemptLog): string {
@@ -10,5 +10,7 @@ export function logOf(attempt: AttemptLog): string {
 
 export function attemptOf([log, body]: readonly Cell[]): AttemptLog {
   const attempt = JSON.parse(log as string) as AttemptLog;
-  return { ...attempt, responseBody: (body ?? null) as AttemptLog["responseBody"] };
+  const responseBody = (body ?? null) as AttemptLog["responseBody"];
+  // Older versions wrote no waits.
+  return { ...attempt, responseBody, waits: attempt.waits ?? NO_WAITS };
 }

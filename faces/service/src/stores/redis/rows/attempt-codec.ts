@@ -2,7 +2,13 @@
  * Attempt codec: the stored form of the log of one attempt: the number of bytes of its fields, the
  * fields, and the body of the response. Only clients read it.
  */
-import type { AttemptLog, AttemptPhases, Headers } from "../../../model/task.ts";
+import {
+  type AttemptLog,
+  type AttemptPhases,
+  type Headers,
+  readWaits,
+  waitsText,
+} from "../../../model/task.ts";
 import { pack, type Unpacked, unpackList } from "./message-pack.ts";
 
 const SIZE_BYTES = 4;
@@ -22,6 +28,7 @@ export function packAttempt(log: AttemptLog): Buffer {
     responseBody === null ? 0 : 1,
     log.nextDelayMs,
     log.delaySource,
+    waitsText(log.waits),
   ]);
   const size = Buffer.alloc(SIZE_BYTES);
   size.writeUInt32BE(fields.length);
@@ -45,6 +52,8 @@ export function attemptOf(stored: Buffer): AttemptLog {
     responseBody: cells[9] === 1 ? new Uint8Array(stored.subarray(bodyAt)) : null,
     nextDelayMs: cells[10] as number | null,
     delaySource: cells[11] as string | null,
+    // Older versions wrote none.
+    waits: readWaits(cells[12] as string | null | undefined),
   };
 }
 

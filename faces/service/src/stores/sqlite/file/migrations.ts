@@ -41,6 +41,8 @@ const MIGRATIONS: readonly string[] = [
     WHERE kind = 'redrive' AND iif(json_valid(text), text ->> '$.job.status', '') = 'RUNNING';`,
   // 6: a removed policy keeps its versions, so that no version is used twice.
   "ALTER TABLE policies ADD COLUMN removed_at INTEGER;",
+  // 7: how long each attempt waited after it was due, and why. Null: it started on time.
+  "ALTER TABLE attempts ADD COLUMN waits TEXT;",
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */

@@ -1,7 +1,7 @@
 /**
  * Attempt rows: the columns of `attempts`, and the log entries that they hold.
  */
-import type { AttemptLog, Headers } from "../../../model/task.ts";
+import { type AttemptLog, type Headers, readWaits, waitsText } from "../../../model/task.ts";
 import { type Cell, columnList, placeholders, positionsOf } from "./codec.ts";
 
 const PHASES = {
@@ -23,6 +23,7 @@ const ATTEMPT = {
   delaySource: "delay_source",
   responseHeaders: "response_headers",
   responseBody: "response_body",
+  waits: "waits",
 } as const;
 
 const COLUMNS = { ...ATTEMPT, ...PHASES } as const;
@@ -55,6 +56,7 @@ export function attemptCells(ref: number, log: AttemptLog): Cell[] {
   cells[at.delaySource] = log.delaySource;
   cells[at.responseHeaders] = headers === null ? null : JSON.stringify(headers);
   cells[at.responseBody] = log.responseBody;
+  cells[at.waits] = waitsText(log.waits);
   cells[at.dnsMs] = phases?.dnsMs ?? null;
   cells[at.connectMs] = phases?.connectMs ?? null;
   cells[at.tlsMs] = phases?.tlsMs ?? null;
@@ -78,6 +80,7 @@ export function attemptOf(cells: readonly Cell[]): AttemptLog {
     delaySource: cells[at.delaySource] as string | null,
     responseHeaders: headers === null ? null : (JSON.parse(headers) as Headers),
     responseBody: cells[at.responseBody] as Uint8Array | null,
+    waits: readWaits(cells[at.waits] as string | null),
   };
 }
 
