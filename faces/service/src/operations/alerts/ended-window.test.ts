@@ -1,5 +1,5 @@
 /** Tests of the window that counts ended tasks: it agrees with a list of all ends. */
-import * as fc from "fast-check";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { EndedWindow } from "./ended-window.ts";
 
