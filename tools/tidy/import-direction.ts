@@ -60,6 +60,9 @@ const STORE_CONTRACT = [
   "model/task-query.ts",
   "model/task.ts",
   "model/store-wrappers/timed-store.ts",
+  "model/transfer/compare.ts",
+  "model/transfer/rows.ts",
+  "model/transfer/transfer.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);
 

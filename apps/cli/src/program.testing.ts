@@ -25,6 +25,9 @@ export function fakeTerminal(
     print: (text) => {
       written.out += text;
     },
+    printMore: async (text) => {
+      written.out += text;
+    },
     printError: (text) => {
       written.err += text;
     },

@@ -16,13 +16,13 @@ import { addKeys } from "./serve/keys-command.ts";
 import { addServe } from "./serve/serve.ts";
 import { addDestinations } from "./service/destinations.ts";
 import { addDlq } from "./service/dlq.ts";
-import { addExport } from "./service/export.ts";
-import { addImport } from "./service/import.ts";
 import { addSend } from "./service/send.ts";
 import { addTasks } from "./service/tasks.ts";
 import { addAdvise } from "./simulate/advise.ts";
 import { addSchedule } from "./simulate/schedule.ts";
 import { addSim } from "./simulate/sim-commands.ts";
+import { addExport } from "./transfer/export-command.ts";
+import { addImport } from "./transfer/import-command.ts";
 
 export function program(terminal: Terminal = systemTerminal()): Command {
   const redrive = new Command("redrive")

@@ -34,6 +34,7 @@ export type {
   TaskFilter,
   TaskPage,
 } from "./model/task-query.ts";
+export { exportStore, importStore } from "./move-store.ts";
 export type { AlertOptions } from "./operations/alerts/alert-options.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
@@ -67,3 +68,12 @@ export {
 export { type Restored, restoreSqliteFile } from "./stores/sqlite/maintenance/restore-file.ts";
 export { type SqliteOptions, sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";
+export type { ExportOptions } from "./transfer/export-store.ts";
+export type { RowCounts } from "./transfer/file-format.ts";
+export type {
+  Difference,
+  ImportOptions,
+  ImportProgress,
+  ImportResult,
+  ImportSource,
+} from "./transfer/import-store.ts";

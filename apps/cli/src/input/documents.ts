@@ -17,9 +17,7 @@ export function readBytes(path: string): Buffer {
     const bytes = readFileSync(path === "-" ? 0 : path);
     if (bytes.length <= MAX_BYTES) return bytes;
   } catch (cause) {
-    const reason = readFailure(cause as NodeJS.ErrnoException);
-    const text = `cannot read ${quote(path)}: ${reason}`;
-    throw causedError("INVALID_ARGUMENT", text, cause);
+    throw unreadable(path, cause);
   }
   throw new RedriveError(
     "INVALID_ARGUMENT",
@@ -42,6 +40,12 @@ const REASONS: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder",
   EACCES: "permission denied",
 };
+
+/** The error for a file that the system cannot read. */
+export function unreadable(path: string, cause: unknown): RedriveError {
+  const reason = readFailure(cause as NodeJS.ErrnoException);
+  return causedError("INVALID_ARGUMENT", `cannot read ${quote(path)}: ${reason}`, cause);
+}
 
 function readFailure(error: NodeJS.ErrnoException): string {
   return REASONS[error.code ?? ""] ?? error.message;

@@ -2,6 +2,7 @@
  * Terminal: the terminal that a command runs in, and its only way to write output. Tests pass a
  * fake; `systemTerminal` is the real one.
  */
+import { once } from "node:events";
 import process from "node:process";
 import { colorPaint, type Paint, plainPaint } from "./paint.ts";
 
@@ -23,6 +24,8 @@ export interface Terminal extends TextStyle {
   readonly pagesUrl: string;
   /** Writes to standard output. Adds no line break. */
   print(text: string): void;
+  /** Writes to standard output, and resolves when more can be written. */
+  printMore(text: string): Promise<void>;
   /** Writes to standard error. Adds no line break. */
   printError(text: string): void;
   /** Sets the exit code of the process. */
@@ -49,6 +52,9 @@ export function systemTerminal(): Terminal {
     args: argv.slice(2),
     pagesUrl: env["REDRIVE_UI_URL"] || DEFAULT_PAGES_URL,
     print: (text) => void stdout.write(text),
+    async printMore(text) {
+      if (!stdout.write(text)) await once(stdout, "drain");
+    },
     printError: (text) => void stderr.write(text),
     setExitCode: (code) => {
       process.exitCode = code;

@@ -1,5 +1,5 @@
 /**
- * Exported task: parses and validates a line of `redrive export`. The error for an invalid line
+ * Exported task: parses and validates a line of `redrive tasks export`. The error for an invalid line
  * names the first wrong field.
  */
 import { causedError, isObject, quote, RedriveError } from "@redrive/core";

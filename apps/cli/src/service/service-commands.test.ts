@@ -183,14 +183,14 @@ describe("export and import", () => {
   test("unfinished tasks are imported once, and refused lines are reported by number", async () => {
     await run(`send ${targetUrl}/well --in 1h --key kept --json {"n":1}`);
     await run(`send ${targetUrl}/well --in 1h --header x-token:${"s3cret"} --key masked`);
-    const { out, code } = await run("export --status PENDING");
+    const { out, code } = await run("tasks export --status PENDING");
     expect(code).toBe(0);
     expect(out).not.toContain("s3cret");
     const file = join(folder, "tasks.ndjson");
     writeFileSync(file, `${out}not json\n`);
     const other = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
     const into = async (line: string) => {
-      const ended = await redrive(`import ${file} --json --url ${other.url} ${line}`);
+      const ended = await redrive(`tasks import ${file} --json --url ${other.url} ${line}`);
       return { code: ended.code, ...JSON.parse(ended.out) };
     };
     const count = out.trimEnd().split("\n").length;

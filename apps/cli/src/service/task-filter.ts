@@ -2,7 +2,9 @@
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { type Command, InvalidArgumentError } from "commander";
-import { durationFlag, integerFlag } from "../input/flags.ts";
+import { choiceFlag, durationFlag, integerFlag } from "../input/flags.ts";
+
+const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
 
 export type TaskFilter = Parameters<Client["discardDeadLetters"]>[0];
 
@@ -29,6 +31,15 @@ export function addFilterFlags(command: Command): Command {
       integerFlag(100, 999),
     )
     .option("--since <duration>", "only tasks created within this time, such as 2h", durationFlag);
+}
+
+export function addStatusFlag(command: Command): Command {
+  const parse = (text: string) => choiceFlag(...STATUSES)(text.toUpperCase());
+  return command.option(
+    "--status <status>",
+    `only tasks with this status: ${STATUSES.join(", ")}`,
+    parse,
+  );
 }
 
 export function taskFilter(flags: FilterFlags): TaskFilter {

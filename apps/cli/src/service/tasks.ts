@@ -1,12 +1,14 @@
-/** `redrive tasks`: lists, shows, retries, cancels and follows the tasks of a running service. */
+/** `redrive tasks`: lists, shows, retries, cancels, follows and exports the tasks of a running service. */
 import { type Client, fullPage } from "@redrive/service/client";
 import type { Command } from "commander";
-import { addExamples, choiceFlag, integerFlag } from "../input/flags.ts";
+import { addExamples, integerFlag } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
+import { addFilterFlags, addStatusFlag, type FilterFlags, taskFilter } from "./task-filter.ts";
 import { type Task, taskDetail, taskTable } from "./task-text.ts";
+import { addTasksExport } from "./tasks-export.ts";
+import { addTasksImport } from "./tasks-import.ts";
 import { addTail } from "./tasks-tail.ts";
 
 export interface ListFlags extends ClientFlags, FilterFlags {
@@ -15,15 +17,17 @@ export interface ListFlags extends ClientFlags, FilterFlags {
   readonly cursor?: string;
 }
 
-const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
-
 export function addTasks(parent: Command, terminal: Terminal): void {
-  const tasks = parent.command("tasks").description("List, show, retry, cancel and follow tasks.");
+  const tasks = parent
+    .command("tasks")
+    .description("List, show, retry, cancel, follow, export and import tasks of a service.");
   addList(tasks, terminal);
   addGet(tasks, terminal);
   addRetry(tasks, terminal);
   addCancel(tasks, terminal);
   addTail(tasks, terminal);
+  addTasksExport(tasks, terminal);
+  addTasksImport(tasks, terminal);
 }
 
 function addList(parent: Command, terminal: Terminal): void {
@@ -35,15 +39,6 @@ function addList(parent: Command, terminal: Terminal): void {
     callService(terminal, flags, async (client) =>
       presentTasks(await fullPage(client.listTasks, listQuery(flags))),
     ),
-  );
-}
-
-export function addStatusFlag(command: Command): Command {
-  const parse = (text: string) => choiceFlag(...STATUSES)(text.toUpperCase());
-  return command.option(
-    "--status <status>",
-    `only tasks with this status: ${STATUSES.join(", ")}`,
-    parse,
   );
 }
 

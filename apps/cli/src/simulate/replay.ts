@@ -47,7 +47,7 @@ export function addReplay(parent: Command, terminal: Terminal): void {
   addOutputFlags(command, "json", "csv", "svg");
   addExamples(
     command,
-    "redrive export --since 24h | redrive sim replay - --preset background",
+    "redrive tasks export --since 24h | redrive sim replay - --preset background",
     "redrive sim replay attempts.ndjson --policy mine.json --json",
   );
   command.action((log: string, flags: ReplayFlags) =>

@@ -3,9 +3,16 @@
  * Wrappers must keep them.
  */
 import type { Store } from "../model/store.ts";
+import { transferOf } from "../model/transfer/transfer.ts";
 
 export function classStore(inner: Store): Store {
-  const parts = { query: instanceOf(inner.query), documents: instanceOf(inner.documents) };
+  const { query, documents } = inner;
+  const transfer = transferOf(inner);
+  const parts = {
+    query: instanceOf(query),
+    documents: instanceOf(documents),
+    ...(transfer && { transfer: instanceOf(transfer) }),
+  };
   return instanceOf({ ...inner, ...parts });
 }
 

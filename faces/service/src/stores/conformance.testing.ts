@@ -15,6 +15,7 @@ import { queryConformance } from "./conformance-queries.testing.ts";
 import { randomConformance } from "./conformance-random.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
 import { tenantConformance } from "./conformance-tenants.testing.ts";
+import { transferConformance } from "./conformance-transfer.testing.ts";
 import { unusedConformance } from "./conformance-unused.testing.ts";
 import {
   attemptLog,
@@ -372,6 +373,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
+    transferConformance(() => store, open);
     fleetConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);

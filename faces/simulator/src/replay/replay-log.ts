@@ -1,6 +1,6 @@
 /**
  * Replay log: parses the log of a service. A line is an attempt, or a task with its attempts as
- * `redrive export` writes it. For any other line the error names the line number.
+ * `redrive tasks export` writes it. For any other line the error names the line number.
  */
 import {
   causedError,

@@ -75,7 +75,7 @@ describe("replay", () => {
     expect(far.guessed).toBe(once.replayed.exhausted);
   });
 
-  it("reads the format of redrive export: one task per line, with its attempts", () => {
+  it("reads the format of redrive tasks export: one task per line, with its attempts", () => {
     const attempts = parsed(log(200, 3)).reduce(
       (tasks, { taskId, ...attempt }) => tasks.set(taskId, [...(tasks.get(taskId) ?? []), attempt]),
       new Map<string, object[]>(),

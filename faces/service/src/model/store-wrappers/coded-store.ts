@@ -7,6 +7,7 @@ import { RedriveError } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import type { Store } from "../store.ts";
 import { ReadAbortedError, StoreFullError, StoreRefusedError } from "../store-errors.ts";
+import { transferOf } from "../transfer/transfer.ts";
 import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
@@ -32,9 +33,11 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
     throw storeFailure(error);
   };
   const { query, documents } = inner;
+  const transfer = transferOf(inner);
+  const parts = { query: coded(query, refuse), documents: coded(documents, refuse) };
   return wrapped(coded(inner, refuse), {
-    query: coded(query, refuse),
-    documents: coded(documents, refuse),
+    ...parts,
+    ...(transfer && { transfer: coded(transfer, refuse) }),
   });
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Clock } from "@redrive/core";
 import { STORE_CALL_MS, type Store } from "../store.ts";
+import { transferOf } from "../transfer/transfer.ts";
 import { namesOf, wrapped } from "./wrapped.ts";
 
 type Call = (...args: readonly unknown[]) => unknown;
@@ -12,17 +13,28 @@ type Call = (...args: readonly unknown[]) => unknown;
 const UNTIMED: ReadonlySet<string> = new Set(["onHint", "close"]);
 
 export function timedStore(clock: Clock, inner: Store, limitMs: number = STORE_CALL_MS): Store {
-  const timed = <Part extends object>(part: Part): Part => {
-    const changes: Partial<Record<keyof Part, Call>> = {};
-    for (const name of namesOf(part)) {
-      if (typeof part[name] !== "function" || UNTIMED.has(String(name))) continue;
-      changes[name] = (...args) =>
-        within(clock, limitMs, String(name), (part[name] as Call)(...args) as Promise<unknown>);
-    }
-    return wrapped(part, changes as Partial<Part>);
-  };
   const { query, documents } = inner;
-  return wrapped(timed(inner), { query: timed(query), documents: timed(documents) });
+  const transfer = transferOf(inner);
+  return wrapped(timedPart(clock, inner, limitMs), {
+    query: timedPart(clock, query, limitMs),
+    documents: timedPart(clock, documents, limitMs),
+    ...(transfer && { transfer: timedPart(clock, transfer, limitMs) }),
+  });
+}
+
+/** A part of a store whose methods all return promises, such as its queries. */
+export function timedPart<Part extends object>(
+  clock: Clock,
+  part: Part,
+  limitMs: number = STORE_CALL_MS,
+): Part {
+  const changes: Partial<Record<keyof Part, Call>> = {};
+  for (const name of namesOf(part)) {
+    if (typeof part[name] !== "function" || UNTIMED.has(String(name))) continue;
+    changes[name] = (...args) =>
+      within(clock, limitMs, String(name), (part[name] as Call)(...args) as Promise<unknown>);
+  }
+  return wrapped(part, changes as Partial<Part>);
 }
 
 function within<T>(clock: Clock, ms: number, name: string, call: Promise<T>): Promise<T> {

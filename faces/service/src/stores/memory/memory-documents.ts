@@ -9,11 +9,19 @@ import { keyOf } from "./rows.ts";
 export interface MemoryDocuments extends DocumentTable {
   /** Overwrites or removes any stored version. */
   write(document: UnversionedDocument): void;
+  all(): readonly StoredDocument[];
+  find(kind: string, tenantId: string, id: string): StoredDocument | undefined;
+  /** Adds a document with any version. */
+  restore(document: StoredDocument): void;
 }
 
 export function memoryDocuments(): MemoryDocuments {
   const documents = new Map<string, StoredDocument>();
   return {
+    all: () => [...documents.values()],
+    find: (kind, tenantId, id) => documents.get(keyOf(kind, tenantId, id)),
+    restore: (document) =>
+      void documents.set(keyOf(document.kind, document.tenantId, document.id), document),
     write(document) {
       const { kind, tenantId, id, text } = document;
       const key = keyOf(kind, tenantId, id);

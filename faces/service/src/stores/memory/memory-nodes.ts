@@ -64,6 +64,10 @@ export class MemoryNodes {
     return (this.#nodes.get(nodeId)?.leaseUntil ?? 0) > this.#clock();
   }
 
+  liveNodes(): readonly string[] {
+    return [...this.#nodes.keys()].filter((nodeId) => this.#isLive(nodeId));
+  }
+
   /** In an exclusive store, every other node is dead. */
   #isLive(nodeId: string): boolean {
     return !this.#isExclusive && this.hasLease(nodeId);

@@ -8,6 +8,7 @@ import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { Retention, Store } from "../../model/store.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
+import type { MovableStore } from "../../model/transfer/transfer.ts";
 import {
   applyCancel,
   applyClaim,
@@ -22,6 +23,7 @@ import { memoryDocuments } from "./memory-documents.ts";
 import { MemoryNodes } from "./memory-nodes.ts";
 import { memoryPolicies } from "./memory-policies.ts";
 import { memoryQuery } from "./memory-query.ts";
+import { memoryTransfer } from "./memory-transfer.ts";
 import { keyOf, type Row, Rows, taskOf } from "./rows.ts";
 import type { Tables } from "./tables.ts";
 
@@ -35,7 +37,7 @@ export interface MemoryStoreOptions {
 }
 
 /** A store that can also be written and read synchronously, for simulation. */
-export interface MemoryStore extends Store {
+export interface MemoryStore extends MovableStore {
   commitNow(batch: Batch): CommitResult;
   peek(tenantId: string, taskId: string): RetryTask | undefined;
   peekDestination(tenantId: string, name: string): DestinationRow | undefined;
@@ -57,9 +59,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const nodes = new MemoryNodes(() => clock.now(), exclusive, rowOf);
   const documents = memoryDocuments();
   let latestAt = 0;
+  const passed = (instant: number) => {
+    latestAt = Math.max(latestAt, instant);
+  };
 
   function commitNow(batch: Batch): CommitResult {
-    latestAt = Math.max(latestAt, batch.now);
+    passed(batch.now);
     const { now, nodeId } = batch;
     const writer = { now, nodeId, refused: new Set<string>() };
     const result = {
@@ -86,7 +91,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     onHint: (listener) => nodes.onHint(listener),
     ...claimQueries(tables, nodes, exclusive),
     async renew(report) {
-      latestAt = Math.max(latestAt, report.now);
+      passed(report.now);
       return nodes.renew(report);
     },
     async retire(nodeId) {
@@ -106,6 +111,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables),
     documents,
+    transfer: memoryTransfer({ tables, documents, nodes, passed }),
     async close() {},
   };
 }

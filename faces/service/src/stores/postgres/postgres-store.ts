@@ -4,6 +4,7 @@
  */
 import type { Pool } from "pg";
 import type { Store } from "../../model/store.ts";
+import type { MovableStore } from "../../model/transfer/transfer.ts";
 import { readAddress } from "./connection/address.ts";
 import { Listener } from "./connection/listener.ts";
 import { openClient, openPool, type PoolOptions } from "./connection/pool.ts";
@@ -18,6 +19,7 @@ import { dueTable } from "./tables/due-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
 import { removalTable } from "./tables/removal-table.ts";
+import { postgresTransfer } from "./transfer/postgres-transfer.ts";
 import { commit } from "./write/commit.ts";
 import { createInTransaction } from "./write/outbox.ts";
 
@@ -50,7 +52,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   return storeOf(sql, pool, listener);
 }
 
-function storeOf(sql: Sql, pool: Pool, listener: Listener): Store {
+function storeOf(sql: Sql, pool: Pool, listener: Listener): MovableStore {
   let isClosed = false;
   return {
     exclusive: false,
@@ -69,6 +71,7 @@ function storeOf(sql: Sql, pool: Pool, listener: Listener): Store {
     onHint: (heard) => listener.onHint(heard),
     query: { ...postgresQuery(sql), ...destinationQuery(sql) },
     documents: documentTable(sql),
+    transfer: postgresTransfer(sql),
     async close() {
       if (isClosed) return;
       isClosed = true;

@@ -6,6 +6,7 @@
 import { RedriveError, systemClock } from "@redrive/core";
 import type { HintListener, Store } from "../../model/store.ts";
 import { timedStore } from "../../model/store-wrappers/timed-store.ts";
+import type { MovableStore } from "../../model/transfer/transfer.ts";
 import { type Link, openLink } from "./connection/link.ts";
 import { Receiver } from "./connection/receiver.ts";
 import { addressOf, parseRedisUrl, type RedisTarget } from "./connection/redis-url.ts";
@@ -19,6 +20,7 @@ import { dueTable } from "./tables/due-table.ts";
 import { HintTable, lanesOf } from "./tables/hint-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
 import { PolicyTable } from "./tables/policy-table.ts";
+import { redisTransfer } from "./transfer/redis-transfer.ts";
 import { committer } from "./write/commit.ts";
 import { sweeper } from "./write/sweeper.ts";
 import { unusedRows } from "./write/unused-rows.ts";
@@ -75,7 +77,7 @@ class HintListeners {
   }
 }
 
-function storeOf(link: Link, keys: Keys, listeners: HintListeners): Store {
+function storeOf(link: Link, keys: Keys, listeners: HintListeners): MovableStore {
   const destinations = new DestinationTable(link, keys);
   const policies = new PolicyTable(link, keys);
   const hints = new HintTable(link, keys);
@@ -97,6 +99,7 @@ function storeOf(link: Link, keys: Keys, listeners: HintListeners): Store {
     ...unusedRows({ link, keys, documents }),
     query: redisQuery({ link, keys, destinations }),
     documents,
+    transfer: redisTransfer({ link, keys, destinations, documents }),
     async close() {
       listeners.stop();
       link.close();

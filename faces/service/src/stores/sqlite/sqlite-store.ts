@@ -5,7 +5,7 @@
 import { closeSync, openSync } from "node:fs";
 import { systemClock } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
-import type { Store } from "../../model/store.ts";
+import type { MovableStore } from "../../model/transfer/transfer.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
 import { openLogSync } from "./file/log-sync.ts";
@@ -19,6 +19,7 @@ import { documentTable, documentWriter } from "./tables/document-table.ts";
 import { dueTable } from "./tables/due-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
 import { PolicyTable } from "./tables/policy-table.ts";
+import { sqliteTransfer } from "./transfer/sqlite-transfer.ts";
 import { syncedCommit } from "./write/commit.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
@@ -37,7 +38,7 @@ export interface SqliteOptions {
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
+export function sqliteStore(name: string, options: SqliteOptions = {}): MovableStore {
   const opened = openFile(name);
   const { file } = opened;
   if (options.lowLatency === true) {
@@ -91,6 +92,7 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
     discard: discarder(sql, destinations),
     query: sqliteQuery(sql, reads, pages),
     documents: documentTable(sql, pages),
+    transfer: sqliteTransfer(sql, pages, destinations, (size) => checkpointer.committed(size)),
     async close() {
       if (closed) return;
       closed = true;

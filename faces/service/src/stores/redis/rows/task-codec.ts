@@ -13,7 +13,7 @@ import {
   type TaskStatus,
 } from "../../../model/task.ts";
 import type { TaskFilter } from "../../../model/task-query.ts";
-import { pack, type Unpacked, unpackList } from "./message-pack.ts";
+import { type Packable, pack, type Unpacked, unpackList } from "./message-pack.ts";
 
 /** The positions of the state, from 0. Scripts count from 1 (see `scripts/task-script.ts`). */
 const AT = {
@@ -114,6 +114,31 @@ export function newTaskOf(head: Buffer, body: Buffer | null): NewTask {
     callbackUrl: cells[15] as string | null,
     redrivenFrom: cells[16] as string | null,
   };
+}
+
+/** The state of a task. Scripts set its sequence number. */
+export function stateOf(task: RetryTask): readonly Packable[] {
+  return [
+    statusNumber(task.status),
+    LANES.indexOf(task.lane),
+    task.attemptNumber,
+    task.nextAttemptAt,
+    task.claimEpoch,
+    task.claimedBy,
+    task.claimedAt,
+    task.lastDelayMs,
+    task.abandonedCount,
+    task.cancelRequestedAt,
+    task.lastStatus,
+    task.lastError,
+    task.reason,
+    task.redrivenTo,
+    task.finishedAt,
+    0,
+    task.destination,
+    task.policyId,
+    task.idempotencyKey,
+  ];
 }
 
 export function stateCells(state: Buffer): StateCells {

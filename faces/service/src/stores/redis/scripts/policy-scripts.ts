@@ -6,7 +6,7 @@
  */
 import { script } from "./script.ts";
 
-const POLICY_FUNCTIONS = `
+export const POLICY_FUNCTIONS = `
 local control = KEYS[1]
 
 local function nowMs()

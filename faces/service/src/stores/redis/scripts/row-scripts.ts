@@ -7,7 +7,7 @@
  */
 import { script } from "./script.ts";
 
-const ROW_FUNCTIONS = `
+export const ROW_FUNCTIONS = `
 local control = KEYS[1]
 
 local function nowMs()

@@ -212,7 +212,7 @@ function isUsable([, newest, removedUpTo]: Entry, version: number): boolean {
   return version > removedUpTo && version <= newest;
 }
 
-function policyOf(cells: readonly Unpacked[]): PolicyRow {
+export function policyOf(cells: readonly Unpacked[]): PolicyRow {
   const [tenantId, policyId, version, document, createdAt, removedAt] = cells;
   return { tenantId, policyId, version, document, createdAt, removedAt } as PolicyRow;
 }

@@ -123,10 +123,16 @@ export class DestinationTable {
       refused.add(stored);
       return stored.row;
     }
+    this.restore(row);
+    return null;
+  }
+
+  /** Writes a row of any version. */
+  restore(row: DestinationRow): void {
+    const stored = this.getOrInsert(row.tenantId, row.name);
     this.#statements.update.run(...destinationState(row), stored.id);
     stored.row = row;
     this.#touched.push(stored);
-    return null;
   }
 
   openCircuits(tenantId: string, limit: number): readonly DestinationRow[] {

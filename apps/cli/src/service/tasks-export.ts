@@ -1,5 +1,5 @@
 /**
- * `redrive export`: writes tasks with their bodies and attempts as NDJSON, newest first. The service
+ * `redrive tasks export`: writes tasks with their bodies and attempts as NDJSON, newest first. The service
  * masks the values of headers that may be secret, so the export has them masked too.
  */
 import { formatCount, systemClock } from "@redrive/core";
@@ -15,9 +15,8 @@ import {
   createServiceClient,
   withErrorReport,
 } from "./service-client.ts";
-import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
+import { addFilterFlags, addStatusFlag, type FilterFlags, taskFilter } from "./task-filter.ts";
 import type { Task } from "./task-text.ts";
-import { addStatusFlag } from "./tasks.ts";
 
 interface ExportFlags extends ClientFlags, FilterFlags {
   readonly status?: Task["status"];
@@ -33,15 +32,17 @@ interface ExportedLine {
 
 const PAGE_SIZE = 250;
 
-export function addExport(parent: Command, terminal: Terminal): void {
+export function addTasksExport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("export")
-    .description("Export tasks with their bodies and attempts as NDJSON, one task per line.");
+    .description(
+      "Export tasks of a running service with their bodies and attempts, one task per line.",
+    );
   addConnectionFlags(addStatusFlag(addFilterFlags(command)));
   addExamples(
     command,
-    "redrive export > tasks.ndjson",
-    "redrive export --status EXHAUSTED --since 24h | jq .task.lastError",
+    "redrive tasks export > tasks.ndjson",
+    "redrive tasks export --status EXHAUSTED --since 24h | jq .task.lastError",
   );
   command.action((flags: ExportFlags) =>
     withErrorReport(terminal, flags, () =>

@@ -1,5 +1,5 @@
 /**
- * `redrive import`: creates new tasks from the unfinished tasks of an export. Their policies must
+ * `redrive tasks import`: creates new tasks from the unfinished tasks of an export. Their policies must
  * be registered first. Tasks that have ended are skipped.
  */
 import { formatCount, RedriveError } from "@redrive/core";
@@ -43,11 +43,11 @@ interface NumberedTask {
 const BATCH_SIZE = 250;
 const MAX_LISTED = 10;
 
-export function addImport(parent: Command, terminal: Terminal): void {
+export function addTasksImport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("import <file>")
     .description(
-      "Create new tasks from the unfinished tasks of an export. Use - for standard input.",
+      "Create new tasks from the unfinished tasks of `tasks export`. Use - for standard input.",
     )
     .option("--dead", "import dead letters too")
     .addOption(
@@ -60,8 +60,8 @@ export function addImport(parent: Command, terminal: Terminal): void {
   addServiceFlags(command);
   addExamples(
     command,
-    "redrive import tasks.ndjson --dry-run",
-    'redrive import tasks.ndjson --header "authorization: Bearer $TOKEN" --yes',
+    "redrive tasks import tasks.ndjson --dry-run",
+    'redrive tasks import tasks.ndjson --header "authorization: Bearer $TOKEN" --yes',
   );
   command.action((file: string, flags: ImportFlags) =>
     callService(terminal, flags, (client) => importFile(terminal, client, file, flags)),
