@@ -45,6 +45,7 @@ import {
   requestOf,
   settleOf,
 } from "./settlement.ts";
+import { UnreadBodies } from "./unread-body.ts";
 import { holdOf } from "./unreadable-policy.ts";
 
 export interface RunnerParts extends SettledTaskParts {
@@ -68,6 +69,7 @@ const POLICY_RETRY_MS = 1000;
 export class Runner implements ClaimRunner {
   readonly #parts: RunnerParts;
   readonly #held = new HeldClaims();
+  readonly #unreadBodies = new UnreadBodies();
   readonly #sendQueue: SendQueue<HeldClaim>;
   #running = 0;
   #underWay = 0;
@@ -189,7 +191,17 @@ export class Runner implements ClaimRunner {
     claim.signal = undefined;
     const isUnsent = recordShortage(this.#parts, claim, result, now);
     if (isUnsent) this.#release(claim);
+    else if (result.bodyFault !== undefined) this.#endUnread(claim, policy, result, now);
     else this.#endSent(claim, policy, result, now);
+  }
+
+  /** The stored body could not be read, which says nothing about the target. */
+  #endUnread(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
+    const { task, destination, startedAt } = claim;
+    this.#returnPermit(claim);
+    const gates = destination.gates(now, false);
+    const ending = { task, policy, gates, now, random: this.#parts.random };
+    this.#settle(claim, this.#unreadBodies.settleOf(ending, startedAt, result));
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
