@@ -3,10 +3,13 @@
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock } from "@redrive/core";
+import { BlobCollector } from "./bodies/blob-collector.ts";
+import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
 import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
+import { BodyOperations } from "./intake/body-operations.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
@@ -55,6 +58,7 @@ export interface RedriveParts {
   readonly newId: NewId;
   readonly digest: Digest;
   readonly secrets: Secrets;
+  readonly bodies: Bodies;
   readonly onCommit: MeteredStore["onCommit"];
   readonly checkTarget: (url: string) => Target | RefusedTarget;
   /** Undefined: no alerts. */
@@ -77,6 +81,8 @@ const MAX_CIRCUITS = 1000;
 
 export class Redrive {
   readonly policies: Policies;
+  /** Bodies in the blob store. */
+  readonly bodies: BodyOperations;
   /** Paced redrives, which are kept in the store. */
   readonly jobs: RedriveJobs;
   readonly #intake: TaskIntake;
@@ -106,10 +112,16 @@ export class Redrive {
     const policies = new Policies({ store, book: engine.policies, digest, now, onReplaced });
     this.policies = policies;
     engine.addMaintenance(() => policies.removeUnused());
+    const { blobs } = parts.bodies;
+    if (blobs !== null) {
+      const collector = new BlobCollector({ blobs, query: store.query, now });
+      engine.addMaintenance(() => collector.runOnce());
+    }
     const destinationPolicies = new DestinationPolicies(store, policies, now);
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);
     this.#intake = intake;
+    this.bodies = new BodyOperations(parts.bodies, intake);
     this.#deadLetters = new DeadLetterRedriver({
       ...parts,
       query: store.query,

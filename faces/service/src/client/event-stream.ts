@@ -27,7 +27,8 @@ export async function* readEvents(
   const headers = { accept: "text/event-stream" };
   const call = { method: "GET", path: ["events"], query: query as Query, headers } as const;
   try {
-    for await (const block of blocksOf(await open(call, signal))) {
+    const { body } = await open(call, signal);
+    for await (const block of blocksOf((body ?? []) as AsyncIterable<Uint8Array>)) {
       const event = eventOf(block);
       if (event !== undefined) yield event;
     }

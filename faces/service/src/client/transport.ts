@@ -29,10 +29,15 @@ export interface ApiCall {
   readonly path: readonly string[];
   readonly query?: Query;
   readonly body?: unknown;
+  /** Bytes instead of JSON. */
+  readonly bytes?: RawBody;
   readonly headers?: Readonly<Record<string, string>>;
   /** Statuses besides 2xx that are not errors. */
   readonly accepts?: readonly number[];
 }
+
+/** A body that is sent unchanged. A stream is sent in chunks and cannot be repeated. */
+export type RawBody = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
 
 export interface ApiResponse {
   readonly status: number;
@@ -44,8 +49,8 @@ export interface Transport {
   /** Returns the JSON of the response; throws `RedriveError` for an error response. */
   request<T>(call: ApiCall): Promise<T>;
   send(call: ApiCall): Promise<ApiResponse>;
-  /** The bytes of a response that lasts. */
-  open(call: ApiCall, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
+  /** Returns the response with its body unread; throws `RedriveError` for an error response. */
+  open(call: ApiCall, signal?: AbortSignal): Promise<Response>;
 }
 
 /** Throws `INVALID_ARGUMENT` for an invalid URL. */
@@ -56,27 +61,31 @@ export function createTransport(options: ClientOptions): Transport {
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
 
-  async function send(call: ApiCall): Promise<ApiResponse> {
-    const { method, body } = call;
-    const response = await fetch(addressOf(url, call), {
+  function start(call: ApiCall, signal?: AbortSignal): Promise<Response> {
+    const { method, body, bytes } = call;
+    const init: RequestInit = {
       method,
       headers: headersOf(call, apiKey),
       ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
+      // Streams need this field.
+      ...(bytes !== undefined && { body: bytes, duplex: "half" }),
+      ...(signal !== undefined && { signal }),
+    };
+    return fetch(addressOf(url, call), init);
+  }
+
+  async function send(call: ApiCall): Promise<ApiResponse> {
+    const response = await start(call);
     const { status, headers } = response;
     const text = await response.text();
     if (!response.ok && !call.accepts?.includes(status)) throw errorOf(status, text);
     return { status, headers, text };
   }
 
-  async function open(call: ApiCall, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
-    const response = await fetch(addressOf(url, call), {
-      method: call.method,
-      headers: headersOf(call, apiKey),
-      ...(signal !== undefined && { signal }),
-    });
-    if (!response.ok) throw errorOf(response.status, await response.text());
-    return (response.body ?? []) as AsyncIterable<Uint8Array>;
+  async function open(call: ApiCall, signal?: AbortSignal): Promise<Response> {
+    const response = await start(call, signal);
+    if (response.ok) return response;
+    throw errorOf(response.status, await response.text());
   }
 
   return { send, open, request: async (call) => parseResponse(url, (await send(call)).text) };
@@ -100,8 +109,12 @@ function addressOf(url: string, { path, query = {} }: ApiCall): string {
   return address.href;
 }
 
-function headersOf({ body, headers }: ApiCall, apiKey: string | undefined): Record<string, string> {
+function headersOf(
+  { body, bytes, headers }: ApiCall,
+  apiKey: string | undefined,
+): Record<string, string> {
   return {
+    ...(bytes !== undefined && { "content-type": "application/octet-stream" }),
     ...headers,
     ...(body !== undefined && { "content-type": "application/json" }),
     ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
