@@ -14,15 +14,17 @@ import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { shareOf } from "./destination/fleet-report.ts";
 import type { DocumentReports } from "./events/document-reports.ts";
-import type { Fleet } from "./fleet.ts";
+import type { Fleet, HomeDestinations } from "./fleet.ts";
 import type { NodeLease } from "./node/node-lease.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 import type { StoreHealth } from "./node/store-health.ts";
-import type { Scheduler } from "./schedule/scheduler.ts";
+import type { Schedule, Scheduler } from "./schedule/scheduler.ts";
 import type { StoreSync } from "./store-sync.ts";
 
 export interface ExchangeParts {
+  /** The store is one of several shards. */
+  readonly isShard: boolean;
   readonly clock: Clock;
   readonly time: EngineTime;
   readonly store: Store;
@@ -33,7 +35,10 @@ export interface ExchangeParts {
   readonly fleet: Fleet;
   readonly partitions: OwnPartitions;
   readonly destinations: Destinations;
+  /** Those whose shares the store of this exchange grants. */
+  readonly homeDestinations: HomeDestinations;
   readonly scheduler: Scheduler;
+  readonly schedule: Schedule;
   readonly queue: CommitQueue;
   readonly storeSync: StoreSync;
   readonly reports: DocumentReports;
@@ -125,7 +130,17 @@ export class Exchange {
     } catch (error) {
       scheduler.recent.restore(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
+      if (this.#parts.isShard) this.#continueWithoutShares(reported);
       throw error;
+    }
+  }
+
+  /** The tasks on other shards do not wait for this one. */
+  #continueWithoutShares(reported: Reported): void {
+    const { schedule, time } = this.#parts;
+    for (const [destination] of reported) {
+      destination.continueWithoutShares();
+      schedule.unblock(destination, time.now());
     }
   }
 
@@ -149,13 +164,13 @@ export class Exchange {
     documents: Documents,
     recent: readonly LaneDue[],
   ): Promise<void> {
-    const { store, fleet, destinations, time, scheduler } = this.#parts;
+    const { store, fleet, homeDestinations, time, scheduler } = this.#parts;
     if (store.exclusive) return;
     const now = time.now();
     fleet.followBudgets(now);
-    if (renewal.wasLapsed) fleet.dropShares(destinations);
+    if (renewal.wasLapsed) fleet.dropShares(homeDestinations);
     this.#applyShares(renewal, reported, documents);
-    const { isChanged, gained, hasLost } = fleet.follow(renewal, destinations, now);
+    const { isChanged, gained, hasLost } = fleet.follow(renewal, homeDestinations, now);
     this.#applyHints(renewal.hints);
     // This node has become one of several, or the only one: the store must know at once.
     if (isChanged && renewal.takesAll !== fleet.isAlone) this.request();
@@ -186,13 +201,13 @@ export class Exchange {
     const own = lanes.filter(({ partition }) => partitions.has(partition));
     for (const { tenantId, destination, lane, partition, dueAt } of own) {
       const found = destinations.getOrCreate(tenantId, destination);
-      scheduler.expectDueAt(found.lanes[lane], dueAt, partition);
+      scheduler.expectDueAt(scheduler.lanesOf(found)[lane], dueAt, partition);
     }
     if (own.length > 0 && node.isRunning()) queue.request();
   }
 
   #applyShares({ destinations: shares }: Renewal, reported: Reported, documents: Documents): void {
-    const { time, scheduler, queue, reports } = this.#parts;
+    const { time, schedule, queue, reports } = this.#parts;
     const now = time.now();
     for (const [index, [destination, report]] of reported.entries()) {
       const share = shares[index];
@@ -209,7 +224,7 @@ export class Exchange {
       else this.request();
       // The calls of all nodes may have opened the breaker.
       if (destination.changedRow() !== null) queue.addChanged(destination);
-      scheduler.unblock(destination, now);
+      schedule.unblock(destination, now);
     }
     if (reported.length > 0) queue.request();
   }
@@ -220,7 +235,9 @@ export class Exchange {
    */
   #forgetForeign(recent: readonly LaneDue[]): void {
     const { destinations, scheduler, partitions, queue } = this.#parts;
-    for (const { lanes } of destinations.values()) scheduler.forgetForeign(Object.values(lanes));
+    for (const destination of destinations.values()) {
+      scheduler.forgetForeign(Object.values(scheduler.lanesOf(destination)));
+    }
     for (const lane of recent) if (!partitions.has(lane.partition)) queue.addHint(lane);
   }
 }

@@ -20,6 +20,9 @@ const REPORT_MS = 1000;
 /** The destinations of one exchange. The others follow in the next ones. */
 const MAX_REPORTS = 500;
 
+/** The destinations whose shares this fleet grants. */
+export type HomeDestinations = Pick<Destinations, "values">;
+
 export interface FleetParts {
   readonly nodeId: string;
   readonly partitions: OwnPartitions;
@@ -111,7 +114,8 @@ export class Fleet implements FleetView<DestinationRuntime> {
 
   /** One node of the fleet removes old tasks and unused rows. */
   isSweeper(): boolean {
-    return this.#parts.partitions.has(0);
+    const { partitions } = this.#parts;
+    return partitions.has(partitions.all[0] as number);
   }
 
   /** Called when a task waits for a share. */
@@ -146,7 +150,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
   }
 
   /** The lease had ended, so other nodes may have got the shares of this one. */
-  dropShares(destinations: Destinations): void {
+  dropShares(destinations: HomeDestinations): void {
     for (const destination of destinations.values()) {
       destination.dropShare();
       if (!this.#takesAll) this.#active.add(destination);
@@ -162,7 +166,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
    * Follows the list of live nodes. A node that is not alone any more has no share until its next
    * report, in which it also agrees to share.
    */
-  follow(renewal: Renewal, destinations: Destinations, now: number): FleetChange {
+  follow(renewal: Renewal, destinations: HomeDestinations, now: number): FleetChange {
     const { nodeId, partitions } = this.#parts;
     const { nodes } = renewal;
     const takesAll = renewal.takesAll && nodes.length === 1;
@@ -171,7 +175,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
     const before = partitions.list;
     this.#nodes = nodes;
     this.#takesAll = takesAll;
-    partitions.assign(assignPartitions(nodes, nodeId, partitions.count));
+    partitions.assign(assignPartitions(nodes, nodeId, partitions.all));
     if (!isSameFleet || this.#history.length === 0) this.#recordNodes(now);
     this.followBudgets(now);
     for (const destination of destinations.values()) {

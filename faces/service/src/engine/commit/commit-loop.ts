@@ -13,18 +13,21 @@ import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { PlannedClaim } from "../schedule/planned-claim.ts";
+import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
-import { buildCommit, type PendingCommit } from "./commit-batch.ts";
+import { buildCommit, isEmptyBatch, type PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext, writeRowsFirst } from "./commit-results.ts";
 import { RefusedItems } from "./refused-items.ts";
+import type { RowHomes } from "./row-homes.ts";
 
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
@@ -42,10 +45,19 @@ export interface CommitLoopParts {
   readonly health: StoreHealth;
   readonly reports: DocumentReports;
   readonly scheduler: Scheduler;
+  readonly schedule: Schedule;
+  /** Undefined: this loop writes the rows of all destinations. */
+  readonly homes: RowHomes | undefined;
+  readonly suspectTurn: SuspectTurn;
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
+}
+
+/** The commit loop whose claim of a suspect is under way. The loops of a node share it. */
+export interface SuspectTurn {
+  loop: CommitLoop | undefined;
 }
 
 export class CommitLoop {
@@ -102,6 +114,11 @@ export class CommitLoop {
     return !this.#isBusy && this.#parts.queue.isEmpty();
   }
 
+  /** The last commit failed. */
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
   /** Commits nothing more. Everyone who waits gets the error. */
   close(error: unknown): void {
     this.#isClosed = true;
@@ -125,6 +142,7 @@ export class CommitLoop {
       return;
     }
     this.#isBusy = true;
+    if (commit.claims.some(isSuspectClaim)) this.#parts.suspectTurn.loop = this;
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
       (error: unknown) => {
@@ -144,9 +162,13 @@ export class CommitLoop {
     const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
     const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
     const author = { now, nodeId: node.nodeId };
-    const commit = buildCommit(author, items, permits, claims, queue.takeChanged(), this.#parts);
-    const isAtomic = this.#parts.store.exclusive;
-    return commit === undefined || isAtomic ? commit : writeRowsFirst(this.#context(), commit);
+    const changed = queue.takeChanged();
+    const elsewhere = new Set<DestinationRuntime>();
+    const parts = this.#parts;
+    const commit = buildCommit(author, items, permits, claims, changed, elsewhere, parts);
+    if (commit === undefined || parts.store.exclusive) return commit;
+    const rows = writeRowsFirst(this.#context(), commit, elsewhere);
+    return isEmptyBatch(rows.batch) ? undefined : rows;
   }
 
   /**
@@ -156,7 +178,8 @@ export class CommitLoop {
   #mayClaimSuspect(): boolean {
     const { runner, health } = this.#parts;
     this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
-    return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
+    const { loop = this } = this.#parts.suspectTurn;
+    return loop === this && !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
   }
 
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
@@ -166,13 +189,15 @@ export class CommitLoop {
   }
 
   #context(): CommitContext {
-    const { scheduler, runner, reports, time } = this.#parts;
-    return { scheduler, runner, reports, now: time.now() };
+    const { scheduler, schedule, runner, reports, time, homes } = this.#parts;
+    const isShared = homes !== undefined;
+    return { scheduler, schedule, isShared, runner, reports, now: time.now() };
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {
     const { queue, health } = this.#parts;
     this.#isBusy = false;
+    this.#endSuspectTurn();
     if (this.#isClosed) {
       // The commit may have happened, but nobody may rely on it.
       failItems(commit, this.#closedBy);
@@ -185,21 +210,27 @@ export class CommitLoop {
     else this.#request();
   }
 
+  #endSuspectTurn(): void {
+    const { suspectTurn } = this.#parts;
+    if (suspectTurn.loop === this) suspectTurn.loop = undefined;
+  }
+
   /** `commits`: one commit, or the parts of one that was divided. */
   #fail(commits: readonly PendingCommit[], error: unknown): void {
     const { clock, queue, guardSaver, health } = this.#parts;
+    this.#endSuspectTurn();
     if (this.#isClosed) {
       for (const commit of commits) failItems(commit, this.#closedBy);
       return;
     }
     guardSaver.recordFailure();
+    this.#failures++;
     for (const commit of commits) {
       queue.restore(commit.settles, commit.written, commit.hints);
       applyFailure(this.#context(), commit, error);
-      this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+      this.#mayHaveUnknownSuspect ||= commit.claims.some(isSuspectClaim);
     }
-    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
-    this.#failures++;
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1));
     this.#cancelPause = clock.alarm(pauseMs, () => {
       this.#isBusy = false;
       this.#request();
@@ -215,6 +246,7 @@ export class CommitLoop {
       return;
     }
     this.#isBusy = false;
+    this.#endSuspectTurn();
     this.#request();
   }
 
@@ -241,4 +273,8 @@ export class CommitLoop {
     const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect());
     return Math.min(lanesAt, guardSaver.nextAt());
   }
+}
+
+function isSuspectClaim({ lane }: PlannedClaim): boolean {
+  return lane.lane === "suspect";
 }

@@ -10,13 +10,17 @@ import type { DocumentReports } from "../events/document-reports.ts";
 import { assignSlots } from "../schedule/assign-slots.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { PlannedClaim } from "../schedule/planned-claim.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import { type PendingCommit, rowsFirst } from "./commit-batch.ts";
 import { type CreateItem, failItems } from "./commit-queue.ts";
 
 export interface CommitContext {
   readonly scheduler: Scheduler;
+  /** The lanes of a destination on all shards. */
+  readonly schedule: Schedule;
+  /** Several shards wait for the rows that this loop writes. */
+  readonly isShared: boolean;
   readonly runner: ClaimRunner;
   readonly reports: DocumentReports;
   readonly now: number;
@@ -32,7 +36,10 @@ export function applyResult(
     const stored = result.destinations[index] ?? null;
     const row = commit.batch.destinations[index]?.row;
     if (stored !== null) adopt(context, destination, stored);
-    else if (row !== undefined) destination.recordWrite(row);
+    else if (row !== undefined) {
+      destination.recordWrite(row);
+      if (context.isShared) context.schedule.unblock(destination, context.now);
+    }
   }
   reportEach(commit.settles, result.settles);
   for (const [index, item] of commit.creates.entries()) {
@@ -75,9 +82,10 @@ function applyCreate(
   const started = result.kind === "created" ? result.started : null;
   if (result.kind === "created" && started === null) {
     if (result.row !== null) adopt(context, destination, result.row);
-    destination.lanes.first.origin ??= originOf(create.task.targetUrl);
     const { taskId, scheduledAt } = create.task;
-    context.scheduler.expectTask(destination.lanes.first, taskId, scheduledAt);
+    const lane = context.scheduler.laneOf(destination, "first", taskId);
+    lane.origin ??= originOf(create.task.targetUrl);
+    context.scheduler.expectTask(lane, taskId, scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
@@ -95,16 +103,25 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
   const { cancels, retryNows } = commit;
   failItems({ creates: [], cancels, retryNows }, error);
   for (const claim of commit.claims) returnClaim(context, claim);
+  // The other shards go on without the row.
+  if (context.isShared) for (const one of commit.written) context.schedule.unblock(one, context.now);
 }
 
 /**
  * The commit without claims from destinations whose rows it writes: those are claimed from in the next
- * commit.
+ * commit. Claims from destinations whose row another loop writes (`elsewhere`) wait for that.
  */
-export function writeRowsFirst(context: CommitContext, commit: PendingCommit): PendingCommit {
-  if (commit.written.length === 0) return commit;
-  const { commit: rows, claims, starts } = rowsFirst(commit);
-  for (const claim of claims) returnClaim(context, claim);
+export function writeRowsFirst(
+  context: CommitContext,
+  commit: PendingCommit,
+  elsewhere: ReadonlySet<DestinationRuntime>,
+): PendingCommit {
+  if (commit.written.length + elsewhere.size === 0) return commit;
+  const { commit: rows, claims, starts } = rowsFirst(commit, elsewhere);
+  for (const claim of claims) {
+    if (!elsewhere.has(claim.lane.destination)) returnClaim(context, claim);
+    else blockClaim(context, claim);
+  }
   for (const { item, permit } of starts) returnStart(context, item, permit);
   return rows;
 }
@@ -115,14 +132,20 @@ function returnClaim(context: CommitContext, claim: PlannedClaim): void {
   context.scheduler.recordUnclaimed(claim);
 }
 
+/** A planned claim waits until the row of its destination is stored. */
+function blockClaim(context: CommitContext, claim: PlannedClaim): void {
+  returnPermits(context, claim.lane.destination, claim.permits);
+  context.scheduler.recordBlocked(claim);
+}
+
 function adopt(
-  { scheduler, reports, now }: CommitContext,
+  { schedule, reports, now }: CommitContext,
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
   destination.adopt(row, now);
   reports.record(destination.documentName, destination.reading);
-  scheduler.unblock(destination, now);
+  schedule.unblock(destination, now);
 }
 
 /** A new task that was to start at once does not start. */
@@ -137,7 +160,7 @@ function returnStart(
 }
 
 function returnPermits(
-  { scheduler, now }: CommitContext,
+  { schedule, now }: CommitContext,
   destination: DestinationRuntime,
   permits: readonly Permit[],
 ): void {
@@ -146,7 +169,7 @@ function returnPermits(
   for (let at = permits.length - 1; at >= 0; at--) {
     destination.returnPermit(permits[at] as Permit, now);
   }
-  scheduler.unblock(destination, now);
+  schedule.unblock(destination, now);
 }
 
 function reportEach<Result>(

@@ -40,6 +40,7 @@ import {
   readDestination,
   type ServiceDestination,
 } from "../../model/stored-documents.ts";
+import { LANES, type Lane } from "../../model/task.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
@@ -55,10 +56,18 @@ const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false
 const RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: false };
 const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: true };
 
+const UNLIMITED: FleetShare = {
+  slots: Number.POSITIVE_INFINITY,
+  retrySlots: Number.POSITIVE_INFINITY,
+  rate: [],
+};
+
 export class DestinationRuntime {
   readonly tenantId: string;
   readonly name: string;
+  /** The lanes on the first shard, or in a store that is not sharded. */
   readonly lanes: Lanes<DestinationRuntime>;
+  readonly #otherLanes: (Lanes<DestinationRuntime> | undefined)[] = [];
   readonly #random: Random;
   readonly #createdAt: number;
 
@@ -109,6 +118,22 @@ export class DestinationRuntime {
     this.#createdAt = now;
     this.usedAt = now;
     this.lanes = createLanes<DestinationRuntime>(this);
+  }
+
+  /** The lanes of its tasks on one shard of the store. */
+  lanesOf(shard: number): Lanes<DestinationRuntime> {
+    if (shard === 0) return this.lanes;
+    this.#otherLanes[shard] ??= createLanes<DestinationRuntime>(this, shard);
+    return this.#otherLanes[shard];
+  }
+
+  /** When the earliest task of these lanes is due, on any shard; Infinity: none waits. */
+  dueAt(...names: readonly Lane[]): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const lanes of [this.lanes, ...this.#otherLanes]) {
+      for (const name of names) earliest = Math.min(earliest, lanes?.[name].dueAt ?? earliest);
+    }
+    return earliest;
   }
 
   /** Created on first use, so ten thousand destinations that only wait cost little. */
@@ -208,8 +233,7 @@ export class DestinationRuntime {
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
-    const { first, retry, suspect } = this.lanes;
-    if (Math.min(first.dueAt, retry.dueAt, suspect.dueAt) < Number.POSITIVE_INFINITY) return false;
+    if (this.dueAt(...LANES) < Number.POSITIVE_INFINITY) return false;
     const { breaker, concurrency } = this.#admission?.guards ?? {};
     if (breaker !== undefined && breaker.state !== "CLOSED") return false;
     if (concurrency === undefined) return true;
@@ -379,6 +403,16 @@ export class DestinationRuntime {
     keepOpen(current.guards, guards, now);
     replaceGuards(this.admission, guards, this.document.retryAfterGate);
     this.dropShare();
+  }
+
+  /**
+   * The shard that grants shares cannot be reached. A destination without limits needs none; others
+   * keep the share that they have.
+   */
+  continueWithoutShares(): void {
+    const { concurrency, rate } = this.document;
+    if (this.#admission?.share === undefined || concurrency !== undefined) return;
+    if (rate === undefined) this.#admission.share = UNLIMITED;
   }
 
   /** Its share is not valid any more: the limits have changed, or other nodes may have it. */

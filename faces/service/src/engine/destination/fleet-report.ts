@@ -17,6 +17,7 @@ import {
   type RateUse,
   type SlotUse,
 } from "../../model/node-report.ts";
+import { LANES } from "../../model/task.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 
 /** A destination that was not used for this long gives its share back. */
@@ -72,9 +73,7 @@ export function isUnused(destination: DestinationRuntime, now: number): boolean 
  */
 function demandOf(destination: DestinationRuntime, now: number): number {
   const { admission, document, usedAt } = destination;
-  const { first, retry, suspect } = destination.lanes;
-  const dueAt = Math.min(first.dueAt, retry.dueAt, suspect.dueAt);
-  if (dueAt <= now) return document.concurrency?.max ?? admission.inFlight + 1;
+  if (destination.dueAt(...LANES) <= now) return document.concurrency?.max ?? admission.inFlight + 1;
   return admission.inFlight + (now - usedAt < KEPT_MS ? 1 : 0);
 }
 
@@ -94,8 +93,7 @@ function retryRateOf(destination: DestinationRuntime, now: number): RateUse | nu
   const rate =
     retryBudget && reservedRetries(retryBudget, destination.fleetState.maxNodes(retryBudget, now));
   if (rate === undefined) return null;
-  const { retry, suspect } = destination.lanes;
-  const isWaiting = Math.min(retry.dueAt, suspect.dueAt) <= now;
+  const isWaiting = destination.dueAt("retry", "suspect") <= now;
   return { ...rate, wanted: isWaiting ? 1 : 0 };
 }
 

@@ -9,6 +9,8 @@ import type { HoldableLane } from "./lane-hold.ts";
 export interface WaitingLane<Destination = unknown> extends HoldableLane {
   readonly destination: Destination;
   readonly lane: Lane;
+  /** The shard of the store that holds its tasks. */
+  readonly shard: number;
   /** When the earliest task is due; Infinity when no task waits. */
   dueAt: number;
   /** The same by partition; undefined in a store with one partition. */
@@ -35,12 +37,18 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
 export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
 
 /** The other lane that competes for the same permits: first attempts and retries share them. */
-export function siblingOf<Destination extends { readonly lanes: Lanes<Destination> }>({
+export function siblingOf<Destination extends ShardLanes<Destination>>({
   destination,
   lane,
+  shard,
 }: WaitingLane<Destination>): WaitingLane<Destination> | undefined {
   if (lane === "suspect") return undefined;
-  return destination.lanes[lane === "first" ? "retry" : "first"];
+  return destination.lanesOf(shard)[lane === "first" ? "retry" : "first"];
+}
+
+/** A destination has its own lanes on each shard of the store. */
+interface ShardLanes<Destination> {
+  lanesOf(shard: number): Lanes<Destination>;
 }
 
 /** A task of the lane is due, and no known guard or limit holds it. */
@@ -58,10 +66,11 @@ export function isDueBefore(one: WaitingLane, other: WaitingLane): boolean {
 }
 
 /** The empty lanes of a new destination. */
-export function createLanes<Destination>(destination: Destination): Lanes<Destination> {
+export function createLanes<Destination>(destination: Destination, shard = 0): Lanes<Destination> {
   const lane = (name: Lane): WaitingLane<Destination> => ({
     destination,
     lane: name,
+    shard,
     dueAt: Number.POSITIVE_INFINITY,
     dueAts: undefined,
     stamp: 0,

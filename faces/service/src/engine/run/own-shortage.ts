@@ -5,7 +5,7 @@
  */
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule } from "../schedule/scheduler.ts";
 import type { HeldClaim } from "./held-claims.ts";
 
 /**
@@ -19,7 +19,7 @@ export function recordShortage(
   {
     scheduler: { slots },
     events,
-  }: { readonly scheduler: Scheduler; readonly events: EngineEvents },
+  }: { readonly scheduler: Schedule; readonly events: EngineEvents },
   { origin = "" }: HeldClaim,
   { shortage, errorMessage, outcome }: AttemptResult,
   now: number,

@@ -6,7 +6,7 @@
  */
 import { assertRange, type Permit } from "@redrive/core";
 import type { ClaimResult } from "../../model/batch.ts";
-import type { NewTask } from "../../model/task.ts";
+import type { Lane, NewTask } from "../../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
@@ -38,11 +38,25 @@ const SUSPECT_RECHECK_MS = 1000;
 /** The tenant may take no slot of the node now. */
 const NO_ROOM = Symbol("no room on the node");
 
+/** What the schedulers of several shards share: the limits of the node, and the turns of its lanes. */
+export class SharedTurns {
+  readonly turns = new TurnCounter();
+  readonly slots: AttemptSlots;
+
+  constructor(limits: AttemptLimits) {
+    this.slots = new AttemptSlots(limits, this.turns);
+  }
+}
+
+/** What the parts that serve all shards need of a scheduler. `Schedulers` serves several. */
+export type Schedule = Pick<Scheduler, "slots" | "laneOf" | "expectTask" | "unblock">;
+
 export class Scheduler {
-  readonly #turns = new TurnCounter();
-  readonly #heap = new LaneHeap(this.#turns);
+  readonly #heap: LaneHeap;
   /** Suspects wait for each other and not for other tasks, so their lanes have their own heap. */
-  readonly #suspects = new LaneHeap(this.#turns);
+  readonly #suspects: LaneHeap;
+  /** The shard of the store whose lanes it schedules. */
+  readonly shard: number;
   /** The limits on running attempts. */
   readonly slots: AttemptSlots;
   readonly #partitions: OwnPartitions;
@@ -55,21 +69,46 @@ export class Scheduler {
    * from the store, so memory grows only with what is due soon.
    */
   horizonAt: number = Number.POSITIVE_INFINITY;
+  /** What `slots.freed` was when tenants without room were last restored. */
+  #freedSeen = 0;
+  /** Lanes wait for a slot of the node. */
+  waitsForSlot = false;
+  /** A lane of another shard got a slot. Its own scheduler checks it. */
+  #onForeign: (lane: DestinationLane) => void = () => {};
 
   /**
    * `partitions`: those of this node. `claimAheadMs`: how long before its due instant a task may be
    * claimed. 0 to 1000.
    */
   constructor(
-    limits: AttemptLimits,
+    limits: AttemptLimits | SharedTurns,
     partitions: OwnPartitions = new OwnPartitions(1),
     claimAheadMs = CLAIM_AHEAD_MS,
+    shard = 0,
   ) {
     assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    const shared = limits instanceof SharedTurns ? limits : new SharedTurns(limits);
+    this.#heap = new LaneHeap(shared.turns);
+    this.#suspects = new LaneHeap(shared.turns);
+    this.shard = shard;
     this.#partitions = partitions;
-    this.slots = new AttemptSlots(limits, this.#turns);
+    this.slots = shared.slots;
     this.#claimAheadMs = claimAheadMs;
     this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
+  }
+
+  /** The lanes of a destination on this shard. */
+  lanesOf(destination: DestinationRuntime): DestinationRuntime["lanes"] {
+    return destination.lanesOf(this.shard);
+  }
+
+  /** The lane in which the task waits. */
+  laneOf(destination: DestinationRuntime, lane: Lane, _taskId: string): DestinationLane {
+    return this.lanesOf(destination)[lane];
+  }
+
+  onForeign(listener: (lane: DestinationLane) => void): void {
+    this.#onForeign = listener;
   }
 
   /** A task of the lane is due at that instant. Another node claims the tasks of other partitions. */
@@ -125,8 +164,8 @@ export class Scheduler {
    * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
    * A retry that a guard holds does not block it, and neither does a suspect.
    */
-  #mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
-    const { first, retry } = lanes;
+  #mayStartNow(destination: DestinationRuntime, dueAt: number, now: number): boolean {
+    const { first, retry } = this.lanesOf(destination);
     if (first.dueAt <= now) return false;
     return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
@@ -140,13 +179,14 @@ export class Scheduler {
     const claims: PlannedClaim[] = [];
     const postponed: DestinationLane[] = [];
     let left = Math.min(limit, this.slots.free(now));
+    this.waitsForSlot = left === 0;
     if (left === 0) return claims;
     this.#restoreTenants();
     const suspect = withSuspect ? this.#planSuspect(now) : undefined;
     if (suspect !== undefined) claims.push(suspect);
     left -= claims.length;
     while (left > 0 && claims.length < MAX_LANES) {
-      this.slots.grant(now, (lane) => this.#scheduleOrFree(lane));
+      this.slots.grant(now, (lane) => this.checkGranted(lane));
       const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
       if (due.length === 0) break;
       const planned = this.#planTurns(due, left, now, postponed);
@@ -157,9 +197,16 @@ export class Scheduler {
     return claims;
   }
 
+  /** A slot was taken for the lane, which is to be checked. */
+  checkGranted(lane: DestinationLane): void {
+    if (lane.shard === this.shard) this.#scheduleOrFree(lane);
+    else this.#onForeign(lane);
+  }
+
   /** Slots were freed, so tenants that had no room may have some. */
   #restoreTenants(): void {
-    if (!this.slots.takeFreed()) return;
+    if (this.slots.freed === this.#freedSeen) return;
+    this.#freedSeen = this.slots.freed;
     this.#heap.restore();
     this.#suspects.restore();
   }
@@ -338,6 +385,15 @@ export class Scheduler {
     this.#schedule(lane);
   }
 
+  /** The claim was not made. The lane waits until something changes at its destination. */
+  recordBlocked({ lane, permits, origin }: PlannedClaim): void {
+    lane.isClaimed = false;
+    this.slots.release(lane.destination.tenantId, origin, permits.length);
+    lane.stamp++;
+    lane.parked = false;
+    lane.blocked = true;
+  }
+
   /** What held a task of the lane after it was due: a guard, or the limit of the node. */
   holdOf(lane: DestinationLane, dueAt: number): Hold | undefined {
     return holdOf(lane, dueAt) ?? this.slots.nodeHoldOf(dueAt);
@@ -349,7 +405,7 @@ export class Scheduler {
    * succeeded or a guard was removed.
    */
   unblock(destination: DestinationRuntime, now: number): void {
-    for (const lane of Object.values(destination.lanes)) {
+    for (const lane of Object.values(this.lanesOf(destination))) {
       const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
       // The guard that holds the lane, and its end, may have changed too.
       if (isHeld) this.#park(lane, now);
@@ -359,7 +415,9 @@ export class Scheduler {
 
   /** When the next lane is to be checked; Infinity when none waits, or all wait for slots. */
   nextAt(now: number, withSuspect: boolean): number {
-    const slotsAt = this.slots.nextAt(now, this.#heap.hasAside());
+    const mayEnter = this.#heap.hasAside() && this.slots.freed !== this.#freedSeen;
+    const slotsAt = this.slots.nextAt(now, mayEnter);
+    this.waitsForSlot ||= slotsAt === Number.POSITIVE_INFINITY || this.#heap.hasAside();
     if (slotsAt > 0) return slotsAt;
     const at = Math.min(this.#heap.nextAt(), this.slots.nextOriginAt());
     return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;
