@@ -135,7 +135,7 @@ function homesOf(shards: Shards, index: number, all: () => readonly EngineShard[
     handOver(destination) {
       const home = all()[homeOf(destination)] as EngineShard;
       home.queue.addChanged(destination);
-      return !home.commitLoop.isFailing;
+      return !home.commitLoop.isFailing && !home.exchange.isFailing;
     },
   };
 }

@@ -60,6 +60,8 @@ export class Exchange {
   #isRequested = false;
   #startedMs = Number.NEGATIVE_INFINITY;
   #handledHints: readonly string[] = [];
+  /** The last exchange failed. */
+  isFailing = false;
   #cancel: Cancel | undefined;
   #stopHints: (() => void) | undefined;
   #isStopped = false;
@@ -121,6 +123,7 @@ export class Exchange {
     const recent = scheduler.recent.take();
     try {
       const renewal = await store.renew(this.#reportOf(reported));
+      this.isFailing = false;
       storeClock?.record(renewal.now, requested.monotonicMs);
       if (storeClock !== undefined) time.followReading();
       const wasCertain = lease.isCertain();
@@ -128,18 +131,23 @@ export class Exchange {
       if (!wasCertain && node.isRunning()) queue.request();
       await this.#apply(renewal, reported, documents, recent);
     } catch (error) {
+      this.isFailing = true;
       scheduler.recent.restore(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
-      if (this.#parts.isShard) this.#continueWithoutShares(reported);
+      if (this.#parts.isShard) this.#useEqualParts(reported);
       throw error;
     }
   }
 
-  /** The tasks on other shards do not wait for this one. */
-  #continueWithoutShares(reported: Reported): void {
-    const { schedule, time } = this.#parts;
+  /**
+   * The tasks of these destinations on other shards do not wait for this one. Until the lease ends, a
+   * node keeps its shares: until then, no other node gets them.
+   */
+  #useEqualParts(reported: Reported): void {
+    const { schedule, time, lease, fleet } = this.#parts;
+    if (lease.isHeld()) return;
     for (const [destination] of reported) {
-      destination.continueWithoutShares();
+      destination.useEqualPart(fleet.place, time.now());
       schedule.unblock(destination, time.now());
     }
   }

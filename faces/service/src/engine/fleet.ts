@@ -7,7 +7,7 @@ import type { DestinationReport, Renewal } from "../model/node-report.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { isUnused, reportOf } from "./destination/fleet-report.ts";
-import type { FleetView } from "./destination/fleet-state.ts";
+import type { FleetPlace, FleetView } from "./destination/fleet-state.ts";
 import { assignPartitions } from "./node/assign-partitions.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 
@@ -106,6 +106,12 @@ export class Fleet implements FleetView<DestinationRuntime> {
 
   get isAlone(): boolean {
     return this.#nodes.length === 1;
+  }
+
+  /** The place of this node in the last list of live nodes. */
+  get place(): FleetPlace {
+    const rank = this.#nodes.indexOf(this.#parts.nodeId);
+    return { nodes: this.nodeCount, rank: Math.max(0, rank) };
   }
 
   get nodeCount(): number {

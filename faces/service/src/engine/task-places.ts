@@ -37,7 +37,7 @@ export class TaskPlaces {
   }
 
   #isReady(shard: number): boolean {
-    const { node, commitLoop } = this.#parts[shard] as EngineShard;
-    return node.isActive() && !commitLoop.isFailing;
+    const { node, commitLoop, exchange } = this.#parts[shard] as EngineShard;
+    return node.isActive() && !commitLoop.isFailing && !exchange.isFailing;
   }
 }

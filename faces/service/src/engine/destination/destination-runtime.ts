@@ -44,7 +44,7 @@ import { LANES, type Lane } from "../../model/task.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
-import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
+import { ALONE, type FleetPlace, FleetState, type FleetView } from "./fleet-state.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
 import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
 
@@ -55,12 +55,6 @@ export type DestinationLane = WaitingLane<DestinationRuntime>;
 const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false };
 const RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: false };
 const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: true };
-
-const UNLIMITED: FleetShare = {
-  slots: Number.POSITIVE_INFINITY,
-  retrySlots: Number.POSITIVE_INFINITY,
-  rate: [],
-};
 
 export class DestinationRuntime {
   readonly tenantId: string;
@@ -405,14 +399,13 @@ export class DestinationRuntime {
     this.dropShare();
   }
 
-  /**
-   * The shard that grants shares cannot be reached. A destination without limits needs none; others
-   * keep the share that they have.
-   */
-  continueWithoutShares(): void {
-    const { concurrency, rate } = this.document;
-    if (this.#admission?.share === undefined || concurrency !== undefined) return;
-    if (rate === undefined) this.#admission.share = UNLIMITED;
+  /** The shard that grants shares cannot be reached: the node uses an equal part of each limit. */
+  useEqualPart(place: FleetPlace, now: number): void {
+    const admission = this.#admission;
+    if (admission?.share === undefined) return;
+    const kept = this.reserved.filter((tokens) => tokens.used < tokens.count);
+    admission.share = this.fleetState.equalPart(this.document, place, kept, now);
+    admission.lacksShare = false;
   }
 
   /** Its share is not valid any more: the limits have changed, or other nodes may have it. */
