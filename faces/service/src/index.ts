@@ -16,7 +16,7 @@ export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DisabledTarget, ServiceDocument } from "./model/delivery/delivery-settings.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
-export type { CallerTransaction, Store } from "./model/store.ts";
+export type { CallerTransaction, Shards, Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export { whyUnreadable } from "./model/stored-documents.ts";
 export {
@@ -34,6 +34,7 @@ export type {
   TaskFilter,
   TaskPage,
 } from "./model/task-query.ts";
+export { type StoreText, storeLabel, storeTexts } from "./open-store.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";

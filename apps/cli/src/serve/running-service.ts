@@ -105,13 +105,14 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
-  const { attemptsAtOnce, attemptsPerOrigin } = config;
+  const { attemptsAtOnce, attemptsPerOrigin, tenantShards } = config;
   const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
+    ...(tenantShards !== undefined && { tenantShards }),
     ...(allowTargets !== undefined && { allowTargets }),
     ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),

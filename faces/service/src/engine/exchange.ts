@@ -5,7 +5,13 @@
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { LaneDue } from "../model/lane-due.ts";
-import type { DestinationReport, DueHint, NodeReport, Renewal } from "../model/node-report.ts";
+import {
+  type DestinationReport,
+  type DueHint,
+  type NodeReport,
+  type Renewal,
+  shiftedRenewal,
+} from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { StoreClock } from "../time/store-clock.ts";
@@ -122,8 +128,9 @@ export class Exchange {
     const requested = lease.request();
     const recent = scheduler.recent.take();
     try {
-      const renewal = await store.renew(this.#reportOf(reported));
+      const response = await store.renew(this.#reportOf(reported));
       this.isFailing = false;
+      const renewal = this.#onEngineTime(response);
       storeClock?.record(renewal.now, requested.monotonicMs);
       if (storeClock !== undefined) time.followReading();
       const wasCertain = lease.isCertain();
@@ -137,6 +144,16 @@ export class Exchange {
       if (this.#parts.isShard) this.#useEqualParts(reported);
       throw error;
     }
+  }
+
+  /**
+   * Engine time follows the clock of another shard, so the instants of this one are translated. Like
+   * those of the reference they are late by at most a round trip, and never early.
+   */
+  #onEngineTime(renewal: Renewal): Renewal {
+    const { isShard, storeClock, time } = this.#parts;
+    if (!isShard || storeClock !== undefined) return renewal;
+    return shiftedRenewal(renewal, time.now() - renewal.now);
   }
 
   /**

@@ -4,7 +4,12 @@
  * shard.
  */
 import type { LaneDue } from "../../model/lane-due.ts";
-import type { DestinationShare, NodeReport, Renewal } from "../../model/node-report.ts";
+import {
+  type DestinationShare,
+  type NodeReport,
+  type Renewal,
+  shiftedRenewal,
+} from "../../model/node-report.ts";
 import type { Store } from "../../model/store.ts";
 import { readCursors, writeCursors } from "./merged-page.ts";
 import type { ShardLayout } from "./shard-layout.ts";
@@ -105,7 +110,10 @@ function mergedRenewal(
   globalLane: (shard: number) => <Lane extends LaneDue>(lane: Lane) => Lane,
 ): Renewal {
   const [first] = renewals as [Renewal, ...Renewal[]];
-  const shares = renewals.map(({ destinations }) => destinations.values());
+  // All instants are on the clock of the first shard.
+  const shares = renewals.map((one) =>
+    shiftedRenewal(one, first.now - one.now).destinations.values(),
+  );
   return {
     now: first.now,
     wasLapsed: renewals.some(({ wasLapsed }) => wasLapsed),
