@@ -60,6 +60,7 @@ const STORE_CONTRACT = [
   "model/task-query.ts",
   "model/task.ts",
   "model/store-wrappers/timed-store.ts",
+  "model/store-wrappers/wrapped.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);
 

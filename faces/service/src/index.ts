@@ -10,8 +10,8 @@ export {
   type WebhookVerdict,
 } from "./deliver/signing.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
-export type { EnqueueOptions } from "./intake/enqueue-options.ts";
 export { assertEncryptionKey } from "./intake/encryption-keys.ts";
+export type { EnqueueOptions } from "./intake/enqueue-options.ts";
 export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DisabledTarget, ServiceDocument } from "./model/delivery/delivery-settings.ts";

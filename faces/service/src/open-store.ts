@@ -85,7 +85,8 @@ export function checkStoreText(store: StoreText): void {
     refuse(`a shard must be on a server: postgres://... or redis://..., got ${names[local]}`);
   }
   const twice = texts.find((text, index) => texts.indexOf(text) !== index);
-  if (twice !== undefined) refuse(`store must name each shard once, got ${storeLabel(twice)} twice`);
+  if (twice !== undefined)
+    refuse(`store must name each shard once, got ${storeLabel(twice)} twice`);
 }
 
 /** The store without user, password and parameters, which may contain a password too. */

@@ -24,7 +24,8 @@ import { OwnPartitions } from "./node/own-partitions.ts";
 import { StoreHealth } from "./node/store-health.ts";
 import { Rescuer, type RescuerParts } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
-import { Scheduler, type SharedTurns } from "./schedule/scheduler.ts";
+import { Scheduler } from "./schedule/scheduler.ts";
+import type { SharedTurns } from "./schedule/shared-turns.ts";
 import { StoreSync } from "./store-sync.ts";
 
 /** What a shard needs before the parts that serve all shards exist. */

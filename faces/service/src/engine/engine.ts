@@ -23,34 +23,34 @@ import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import { codedStore, storeFailure } from "../model/store-wrappers/coded-store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
 import { timedStore } from "../model/store-wrappers/timed-store.ts";
 import type { NewTask } from "../model/task.ts";
 import { assertClock } from "../time/assert-clock.ts";
 import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
 import { StoreClock } from "../time/store-clock.ts";
+import type { TaskQueue } from "./commit/commit-queues.ts";
+import { SuspectTurn } from "./commit/suspect-turn.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { Destinations, type ReadGuards } from "./destination/destinations.ts";
 import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
 import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
+import { createShard, createShardBase, type EngineShard, type ShardBase } from "./engine-shard.ts";
 import { DocumentReports } from "./events/document-reports.ts";
 import { EngineEvents } from "./events/engine-events.ts";
-import { CommitQueues, type TaskQueue } from "./commit/commit-queues.ts";
-import { createShard, createShardBase, type EngineShard, type ShardBase } from "./engine-shard.ts";
-import type { Phase } from "./node/node-state.ts";
-import { SharedTurns } from "./schedule/scheduler.ts";
-import { Schedulers } from "./schedule/schedulers.ts";
-import { TaskPlaces } from "./task-places.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
+import type { Phase } from "./node/node-state.ts";
 import { messageOf } from "./node/store-health.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Runner, type RunnerParts } from "./run/runner.ts";
 import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
+import { SharedTurns } from "./schedule/shared-turns.ts";
+import { routesOf } from "./shard-routes.ts";
 import type { Slice } from "./slices.ts";
 import { TaskOperations } from "./task-operations.ts";
+import { TaskPlaces } from "./task-places.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -128,7 +128,7 @@ export class Engine {
     const saved = { latestAt, storeClock, budgetText: budget?.text };
     // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
     if (store.exclusive) return new Engine(options, saved);
-    return new Engine({ ...options, store: timedShards(clock, store) }, saved);
+    return new Engine({ ...options, store: timedStore(clock, store) }, saved);
   }
 
   private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
@@ -162,13 +162,7 @@ export class Engine {
     const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
       reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
     );
-    const shardOf = (taskId: string) => shards?.ofTask(taskId) ?? 0;
-    const baseOf = (taskId: string) => bases[shardOf(taskId)] as ShardBase;
-    const queues = bases.map(({ queue }) => queue);
-    const schedulers = bases.map(({ scheduler }) => scheduler);
-    const queue = shards ? new CommitQueues(queues, shardOf) : first.queue;
-    const wake = (shard: number) => queues[shard]?.request();
-    const schedule = shards ? new Schedulers(schedulers, shardOf, wake) : first.scheduler;
+    const { baseOf, queue, schedule } = routesOf(bases, shards);
     const base = { clock, time, random, events, reports, destinations, guardSaver, policies };
     const shared = { ...base, queue, schedule, scheduler: schedule, followUp };
     const mayStart = (task: StartedTask) => baseOf(task.taskId).node.mayStart(task.claimedAt);
@@ -177,7 +171,7 @@ export class Engine {
     const runner = new Runner({ ...shared, deliver, mayStart, disableTarget });
     const kept = { retentionMs, deadLetterRetentionMs };
     const clockWatch = new ClockWatch(time, events);
-    const suspectTurn = { loop: undefined };
+    const suspectTurn = new SuspectTurn();
     const coded = codedStore(store, (error) => first.health.recordFailure(error));
     const ofShards = { ...shared, ...kept, runner, clockWatch, suspectTurn, storeClock, shards };
     this.#shards = bases.map((one) => createShard(ofShards, one, () => this.#shards));
@@ -391,13 +385,4 @@ export class Engine {
 function savedGuardsOf({ documents }: Store): ReadGuards {
   return async (tenantId, name) =>
     (await documents.get(GUARD_DOCUMENT, tenantId, name))?.text ?? null;
-}
-
-/** Every call ends in time, also those of each shard. */
-function timedShards(clock: Clock, store: Store): Store {
-  const timed = timedStore(clock, store);
-  const { shards } = store;
-  if (shards === undefined) return timed;
-  const stores = shards.stores.map((one) => timedStore(clock, one));
-  return wrapped(timed, { shards: { ...shards, stores } });
 }

@@ -5,13 +5,7 @@
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { LaneDue } from "../model/lane-due.ts";
-import {
-  type DestinationReport,
-  type DueHint,
-  type NodeReport,
-  type Renewal,
-  shiftedRenewal,
-} from "../model/node-report.ts";
+import type { DestinationReport, DueHint, NodeReport, Renewal } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { StoreClock } from "../time/store-clock.ts";
@@ -20,6 +14,7 @@ import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { shareOf } from "./destination/fleet-report.ts";
 import type { DocumentReports } from "./events/document-reports.ts";
+import { onEngineTime, useEqualParts } from "./exchange-of-shard.ts";
 import type { Fleet, HomeDestinations } from "./fleet.ts";
 import type { NodeLease } from "./node/node-lease.ts";
 import type { NodeState } from "./node/node-state.ts";
@@ -130,7 +125,7 @@ export class Exchange {
     try {
       const response = await store.renew(this.#reportOf(reported));
       this.isFailing = false;
-      const renewal = this.#onEngineTime(response);
+      const renewal = onEngineTime(this.#parts, response);
       storeClock?.record(renewal.now, requested.monotonicMs);
       if (storeClock !== undefined) time.followReading();
       const wasCertain = lease.isCertain();
@@ -141,31 +136,8 @@ export class Exchange {
       this.isFailing = true;
       scheduler.recent.restore(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
-      if (this.#parts.isShard) this.#useEqualParts(reported);
+      useEqualParts(this.#parts, reported);
       throw error;
-    }
-  }
-
-  /**
-   * Engine time follows the clock of another shard, so the instants of this one are translated. Like
-   * those of the reference they are late by at most a round trip, and never early.
-   */
-  #onEngineTime(renewal: Renewal): Renewal {
-    const { isShard, storeClock, time } = this.#parts;
-    if (!isShard || storeClock !== undefined) return renewal;
-    return shiftedRenewal(renewal, time.now() - renewal.now);
-  }
-
-  /**
-   * The tasks of these destinations on other shards do not wait for this one. Until the lease ends, a
-   * node keeps its shares: until then, no other node gets them.
-   */
-  #useEqualParts(reported: Reported): void {
-    const { schedule, time, lease, fleet } = this.#parts;
-    if (lease.isHeld()) return;
-    for (const [destination] of reported) {
-      destination.useEqualPart(fleet.place, time.now());
-      schedule.unblock(destination, time.now());
     }
   }
 

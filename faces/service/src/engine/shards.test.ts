@@ -117,34 +117,40 @@ describe("the guards of a destination", () => {
 });
 
 describe("a shard that fails", () => {
-  it.each([0, 1])("stops only its own tasks, and continues without a restart (%i)", async (dead) => {
-    const { clock, store, down, engines, enqueue, sent } = await fleet(["node-1", "node-2"], {
-      shards: 2,
-    });
-    const [first, second] = engines as [Engine, Engine];
-    const scheduledAt = clock.now() + 40_000;
-    const early = await enqueue(first, { idempotencyKey: keyOn(dead, first, store), scheduledAt });
-    down.add(dead);
-    await clock.advance(2000);
-    const refused = enqueue(first, { idempotencyKey: keyOn(dead, first, store, 100) });
-    await expect(refused).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
-    // For longer than a lease.
-    for (let n = 0; n < 20; n++) {
-      await enqueue(second);
-      await enqueue(first, { idempotencyKey: keyOn(1 - dead, first, store, 1000 * n) });
-      await enqueue(first, { destination: `new-${n}` });
+  it.each([0, 1])(
+    "stops only its own tasks, and continues without a restart (%i)",
+    async (dead) => {
+      const { clock, store, down, engines, enqueue, sent } = await fleet(["node-1", "node-2"], {
+        shards: 2,
+      });
+      const [first, second] = engines as [Engine, Engine];
+      const scheduledAt = clock.now() + 40_000;
+      const early = await enqueue(first, {
+        idempotencyKey: keyOn(dead, first, store),
+        scheduledAt,
+      });
+      down.add(dead);
+      await clock.advance(2000);
+      const refused = enqueue(first, { idempotencyKey: keyOn(dead, first, store, 100) });
+      await expect(refused).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+      // For longer than a lease.
+      for (let n = 0; n < 20; n++) {
+        await enqueue(second);
+        await enqueue(first, { idempotencyKey: keyOn(1 - dead, first, store, 1000 * n) });
+        await enqueue(first, { destination: `new-${n}` });
+        await clock.advance(1000);
+      }
+      await clock.advance(5000);
+      expect(sent).toHaveLength(60);
+      expect(sent.every(({ taskId }) => shardOf(store, taskId) === 1 - dead)).toBe(true);
+      down.delete(dead);
+      await clock.advance(30_000);
+      expect(sent.map(({ taskId }) => taskId)).toContain(early);
+      await enqueue(first, { idempotencyKey: keyOn(dead, first, store, 5000) });
       await clock.advance(1000);
-    }
-    await clock.advance(5000);
-    expect(sent).toHaveLength(60);
-    expect(sent.every(({ taskId }) => shardOf(store, taskId) === 1 - dead)).toBe(true);
-    down.delete(dead);
-    await clock.advance(30_000);
-    expect(sent.map(({ taskId }) => taskId)).toContain(early);
-    await enqueue(first, { idempotencyKey: keyOn(dead, first, store, 5000) });
-    await clock.advance(1000);
-    expect(sent).toHaveLength(62);
-  });
+      expect(sent).toHaveLength(62);
+    },
+  );
 
   it("gets the rows that were written meanwhile", async () => {
     const document = { retryBudget: false, breaker: { minCalls: 5, openMs: 60_000 } };

@@ -24,10 +24,7 @@ export interface Store {
   /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
   readonly partitions: number;
 
-  /**
-   * The parts of the store that fail independently of each other. An engine then commits to each of
-   * them on its own. Undefined: the store is one part.
-   */
+  /** The parts of the store that fail independently of each other. Undefined: it is one part. */
   readonly shards?: Shards | undefined;
 
   /** The clock of the store, in epoch ms: the reference of engine time in a shared store. */

@@ -8,30 +8,26 @@
  * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
  * the store refused the content of the commit, only the items that cause it fail.
  */
-import type { Cancel, Clock, Permit } from "@redrive/core";
+import type { Cancel, Clock } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
-import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
-import type { PlannedClaim } from "../schedule/planned-claim.ts";
 import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
-import { buildCommit, isEmptyBatch, type PendingCommit } from "./commit-batch.ts";
+import type { PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
-import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
-import { applyFailure, applyResult, type CommitContext, writeRowsFirst } from "./commit-results.ts";
+import { type CommitQueue, failItems } from "./commit-queue.ts";
+import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+import { gatherCommit } from "./gather-commit.ts";
 import { RefusedItems } from "./refused-items.ts";
 import type { RowHomes } from "./row-homes.ts";
-
-/** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
-const MAX_ITEMS = 256;
-const MIN_CLAIMS = 64;
+import { isSuspectClaim, type SuspectTurn } from "./suspect-turn.ts";
 
 /** The pause after a failed commit: 50 ms, doubling to one second. */
 const FIRST_PAUSE_MS = 50;
@@ -53,11 +49,6 @@ export interface CommitLoopParts {
   readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
-}
-
-/** The commit loop whose claim of a suspect is under way. The loops of a node share it. */
-export interface SuspectTurn {
-  loop: CommitLoop | undefined;
 }
 
 export class CommitLoop {
@@ -129,20 +120,20 @@ export class CommitLoop {
   }
 
   readonly #flush = (): void => {
-    const { clock, time, store, queue, runner } = this.#parts;
+    const { clock, store, queue, runner } = this.#parts;
     if (this.#delay.mayDelay(queue.settleCount(), runner.running())) {
       clock.endOfTurn(this.#flush);
       return;
     }
     this.#isRequested = false;
     if (this.#isBusy || this.#isClosed) return;
-    const commit = this.#gather(time.now());
+    const commit = gatherCommit(this.#parts, this.#context(), () => this.#mayClaimSuspect());
     if (commit === undefined) {
       this.#arm();
       return;
     }
     this.#isBusy = true;
-    if (commit.claims.some(isSuspectClaim)) this.#parts.suspectTurn.loop = this;
+    this.#parts.suspectTurn.begin(this, commit.claims);
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
       (error: unknown) => {
@@ -152,25 +143,6 @@ export class CommitLoop {
     );
   };
 
-  #gather(now: number): PendingCommit | undefined {
-    const { node, scheduler, queue } = this.#parts;
-    const items = queue.take(MAX_ITEMS);
-    const { creates, settles, cancels, retryNows } = items;
-    const count = creates.length + settles.length + cancels.length + retryNows.length;
-    const mayClaim = node.isActive();
-    const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
-    const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
-    const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
-    const author = { now, nodeId: node.nodeId };
-    const changed = queue.takeChanged();
-    const elsewhere = new Set<DestinationRuntime>();
-    const parts = this.#parts;
-    const commit = buildCommit(author, items, permits, claims, changed, elsewhere, parts);
-    if (commit === undefined || parts.store.exclusive) return commit;
-    const rows = writeRowsFirst(this.#context(), commit, elsewhere);
-    return isEmptyBatch(rows.batch) ? undefined : rows;
-  }
-
   /**
    * At most one suspect is claimed in the name of this node, so that a crash accuses only one. The
    * store may also hold one whose claim this node does not know.
@@ -178,14 +150,8 @@ export class CommitLoop {
   #mayClaimSuspect(): boolean {
     const { runner, health } = this.#parts;
     this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
-    const { loop = this } = this.#parts.suspectTurn;
-    return loop === this && !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
-  }
-
-  /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
-  #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    if (create.task.scheduledAt > now || this.#parts.node.isLoading) return undefined;
-    return this.#parts.scheduler.takeStart(destination, create.task, now);
+    if (!this.#parts.suspectTurn.isFree(this)) return false;
+    return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
   }
 
   #context(): CommitContext {
@@ -197,7 +163,7 @@ export class CommitLoop {
   #succeed(commit: PendingCommit, result: CommitResult): void {
     const { queue, health } = this.#parts;
     this.#isBusy = false;
-    this.#endSuspectTurn();
+    this.#parts.suspectTurn.end(this);
     if (this.#isClosed) {
       // The commit may have happened, but nobody may rely on it.
       failItems(commit, this.#closedBy);
@@ -210,15 +176,10 @@ export class CommitLoop {
     else this.#request();
   }
 
-  #endSuspectTurn(): void {
-    const { suspectTurn } = this.#parts;
-    if (suspectTurn.loop === this) suspectTurn.loop = undefined;
-  }
-
   /** `commits`: one commit, or the parts of one that was divided. */
   #fail(commits: readonly PendingCommit[], error: unknown): void {
     const { clock, queue, guardSaver, health } = this.#parts;
-    this.#endSuspectTurn();
+    this.#parts.suspectTurn.end(this);
     if (this.#isClosed) {
       for (const commit of commits) failItems(commit, this.#closedBy);
       return;
@@ -246,7 +207,7 @@ export class CommitLoop {
       return;
     }
     this.#isBusy = false;
-    this.#endSuspectTurn();
+    this.#parts.suspectTurn.end(this);
     this.#request();
   }
 
@@ -273,8 +234,4 @@ export class CommitLoop {
     const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect());
     return Math.min(lanesAt, guardSaver.nextAt());
   }
-}
-
-function isSuspectClaim({ lane }: PlannedClaim): boolean {
-  return lane.lane === "suspect";
 }

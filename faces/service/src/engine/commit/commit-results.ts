@@ -104,7 +104,8 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
   failItems({ creates: [], cancels, retryNows }, error);
   for (const claim of commit.claims) returnClaim(context, claim);
   // The other shards go on without the row.
-  if (context.isShared) for (const one of commit.written) context.schedule.unblock(one, context.now);
+  if (context.isShared)
+    for (const one of commit.written) context.schedule.unblock(one, context.now);
 }
 
 /**
@@ -119,23 +120,16 @@ export function writeRowsFirst(
   if (commit.written.length + elsewhere.size === 0) return commit;
   const { commit: rows, claims, starts } = rowsFirst(commit, elsewhere);
   for (const claim of claims) {
-    if (!elsewhere.has(claim.lane.destination)) returnClaim(context, claim);
-    else blockClaim(context, claim);
+    returnClaim(context, claim, elsewhere.has(claim.lane.destination));
   }
   for (const { item, permit } of starts) returnStart(context, item, permit);
   return rows;
 }
 
-/** A planned claim is not made. */
-function returnClaim(context: CommitContext, claim: PlannedClaim): void {
+/** A planned claim is not made. `isBlocked`: it waits until the row of its destination is stored. */
+function returnClaim(context: CommitContext, claim: PlannedClaim, isBlocked = false): void {
   returnPermits(context, claim.lane.destination, claim.permits);
-  context.scheduler.recordUnclaimed(claim);
-}
-
-/** A planned claim waits until the row of its destination is stored. */
-function blockClaim(context: CommitContext, claim: PlannedClaim): void {
-  returnPermits(context, claim.lane.destination, claim.permits);
-  context.scheduler.recordBlocked(claim);
+  context.scheduler.recordUnclaimed(claim, isBlocked);
 }
 
 function adopt(

@@ -40,13 +40,13 @@ import {
   readDestination,
   type ServiceDestination,
 } from "../../model/stored-documents.ts";
-import { LANES, type Lane } from "../../model/task.ts";
+import { LANES } from "../../model/task.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
-import { ALONE, type FleetPlace, FleetState, type FleetView } from "./fleet-state.ts";
+import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
-import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
+import { type Lanes, ShardLanes, type WaitingLane } from "./waiting-lane.ts";
 
 /** A lane of a destination of this node. */
 export type DestinationLane = WaitingLane<DestinationRuntime>;
@@ -59,9 +59,9 @@ const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, thrott
 export class DestinationRuntime {
   readonly tenantId: string;
   readonly name: string;
+  readonly shardLanes = new ShardLanes<DestinationRuntime>(this);
   /** The lanes on the first shard, or in a store that is not sharded. */
-  readonly lanes: Lanes<DestinationRuntime>;
-  readonly #otherLanes: (Lanes<DestinationRuntime> | undefined)[] = [];
+  readonly lanes: Lanes<DestinationRuntime> = this.shardLanes.of(0);
   readonly #random: Random;
   readonly #createdAt: number;
 
@@ -111,23 +111,11 @@ export class DestinationRuntime {
     this.row = blankDestination(key.tenantId, key.name);
     this.#createdAt = now;
     this.usedAt = now;
-    this.lanes = createLanes<DestinationRuntime>(this);
   }
 
   /** The lanes of its tasks on one shard of the store. */
   lanesOf(shard: number): Lanes<DestinationRuntime> {
-    if (shard === 0) return this.lanes;
-    this.#otherLanes[shard] ??= createLanes<DestinationRuntime>(this, shard);
-    return this.#otherLanes[shard];
-  }
-
-  /** When the earliest task of these lanes is due, on any shard; Infinity: none waits. */
-  dueAt(...names: readonly Lane[]): number {
-    let earliest = Number.POSITIVE_INFINITY;
-    for (const lanes of [this.lanes, ...this.#otherLanes]) {
-      for (const name of names) earliest = Math.min(earliest, lanes?.[name].dueAt ?? earliest);
-    }
-    return earliest;
+    return this.shardLanes.of(shard);
   }
 
   /** Created on first use, so ten thousand destinations that only wait cost little. */
@@ -227,7 +215,7 @@ export class DestinationRuntime {
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
-    if (this.dueAt(...LANES) < Number.POSITIVE_INFINITY) return false;
+    if (this.shardLanes.dueAt(LANES) < Number.POSITIVE_INFINITY) return false;
     const { breaker, concurrency } = this.#admission?.guards ?? {};
     if (breaker !== undefined && breaker.state !== "CLOSED") return false;
     if (concurrency === undefined) return true;
@@ -397,15 +385,6 @@ export class DestinationRuntime {
     keepOpen(current.guards, guards, now);
     replaceGuards(this.admission, guards, this.document.retryAfterGate);
     this.dropShare();
-  }
-
-  /** The shard that grants shares cannot be reached: the node uses an equal part of each limit. */
-  useEqualPart(place: FleetPlace, now: number): void {
-    const admission = this.#admission;
-    if (admission?.share === undefined) return;
-    const kept = this.reserved.filter((tokens) => tokens.used < tokens.count);
-    admission.share = this.fleetState.equalPart(this.document, place, kept, now);
-    admission.lacksShare = false;
   }
 
   /** Its share is not valid any more: the limits have changed, or other nodes may have it. */

@@ -23,7 +23,9 @@ export interface DestinationsOptions {
   /** Default: no guard state is restored. */
   readonly readGuards?: ReadGuards | undefined;
   /** The other nodes that share a destination. Default: there are none. */
-  readonly fleetOf?: ((tenantId: string, name: string) => FleetView<DestinationRuntime>) | undefined;
+  readonly fleetOf?:
+    | ((tenantId: string, name: string) => FleetView<DestinationRuntime>)
+    | undefined;
 }
 
 export class Destinations {

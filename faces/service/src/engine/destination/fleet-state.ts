@@ -126,8 +126,7 @@ export class FleetState {
     kept: readonly ReservedTokens[],
     now: number,
   ): FleetShare {
-    const partOf = (limit: number) =>
-      Math.floor(limit / nodes) + (rank < limit % nodes ? 1 : 0);
+    const partOf = (limit: number) => Math.floor(limit / nodes) + (rank < limit % nodes ? 1 : 0);
     const slots = concurrency ? partOf(concurrency.max) : Number.POSITIVE_INFINITY;
     const retrySlots = concurrency ? partOf(concurrency.maxRetries) : Number.POSITIVE_INFINITY;
     if (rate?.limit === undefined) return { slots, retrySlots, rate: [] };

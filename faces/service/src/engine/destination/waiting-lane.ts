@@ -37,7 +37,7 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
 export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
 
 /** The other lane that competes for the same permits: first attempts and retries share them. */
-export function siblingOf<Destination extends ShardLanes<Destination>>({
+export function siblingOf<Destination extends WithLanes<Destination>>({
   destination,
   lane,
   shard,
@@ -46,9 +46,32 @@ export function siblingOf<Destination extends ShardLanes<Destination>>({
   return destination.lanesOf(shard)[lane === "first" ? "retry" : "first"];
 }
 
-/** A destination has its own lanes on each shard of the store. */
-interface ShardLanes<Destination> {
+interface WithLanes<Destination> {
   lanesOf(shard: number): Lanes<Destination>;
+}
+
+/** The lanes of a destination on each shard of the store, created on first use. */
+export class ShardLanes<Destination> {
+  readonly #destination: Destination;
+  readonly #byShard: (Lanes<Destination> | undefined)[] = [];
+
+  constructor(destination: Destination) {
+    this.#destination = destination;
+  }
+
+  of(shard: number): Lanes<Destination> {
+    this.#byShard[shard] ??= createLanes(this.#destination, shard);
+    return this.#byShard[shard];
+  }
+
+  /** When the earliest task of these lanes is due; Infinity: none waits. */
+  dueAt(names: readonly Lane[]): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const lanes of this.#byShard) {
+      for (const name of names) earliest = Math.min(earliest, lanes?.[name].dueAt ?? earliest);
+    }
+    return earliest;
+  }
 }
 
 /** A task of the lane is due, and no known guard or limit holds it. */
@@ -66,7 +89,7 @@ export function isDueBefore(one: WaitingLane, other: WaitingLane): boolean {
 }
 
 /** The empty lanes of a new destination. */
-export function createLanes<Destination>(destination: Destination, shard = 0): Lanes<Destination> {
+function createLanes<Destination>(destination: Destination, shard: number): Lanes<Destination> {
   const lane = (name: Lane): WaitingLane<Destination> => ({
     destination,
     lane: name,

@@ -16,10 +16,7 @@ const MAX_ORIGIN_HOLDS = 10;
 
 /** Records whether the attempt lacked something. True if it counts as not sent. */
 export function recordShortage(
-  {
-    scheduler: { slots },
-    events,
-  }: { readonly scheduler: Schedule; readonly events: EngineEvents },
+  { scheduler: { slots }, events }: { readonly scheduler: Schedule; readonly events: EngineEvents },
   { origin = "" }: HeldClaim,
   { shortage, errorMessage, outcome }: AttemptResult,
   now: number,

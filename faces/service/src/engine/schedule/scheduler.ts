@@ -11,14 +11,15 @@ import type { DestinationLane, DestinationRuntime } from "../destination/destina
 import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
 import { OwnPartitions } from "../node/own-partitions.ts";
-import { type AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
+import type { AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
 import { duePartitions, expectIn, forgetDues, laneDueOf, recordDues } from "./lane-dues.ts";
-import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
-import { byTenantOf, isSuspect, mustWaitForSibling } from "./lane-turns.ts";
+import { LaneHeap, type LaneTurn } from "./lane-heap.ts";
+import { byTenantOf, isSuspect, mayStartNow, mustWaitForSibling } from "./lane-turns.ts";
 import { originOf } from "./origin.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
 import { RecentDues } from "./recent-dues.ts";
+import { SharedTurns } from "./shared-turns.ts";
 
 /** Further lanes wait for the next commit. */
 const MAX_LANES = 64;
@@ -37,16 +38,6 @@ const SUSPECT_RECHECK_MS = 1000;
 
 /** The tenant may take no slot of the node now. */
 const NO_ROOM = Symbol("no room on the node");
-
-/** What the schedulers of several shards share: the limits of the node, and the turns of its lanes. */
-export class SharedTurns {
-  readonly turns = new TurnCounter();
-  readonly slots: AttemptSlots;
-
-  constructor(limits: AttemptLimits) {
-    this.slots = new AttemptSlots(limits, this.turns);
-  }
-}
 
 /** What the parts that serve all shards need of a scheduler. `Schedulers` serves several. */
 export type Schedule = Pick<Scheduler, "slots" | "laneOf" | "expectTask" | "unblock">;
@@ -74,7 +65,7 @@ export class Scheduler {
   /** Lanes wait for a slot of the node. */
   waitsForSlot = false;
   /** A lane of another shard got a slot. Its own scheduler checks it. */
-  #onForeign: (lane: DestinationLane) => void = () => {};
+  onForeign: (lane: DestinationLane) => void = () => {};
 
   /**
    * `partitions`: those of this node. `claimAheadMs`: how long before its due instant a task may be
@@ -105,10 +96,6 @@ export class Scheduler {
   /** The lane in which the task waits. */
   laneOf(destination: DestinationRuntime, lane: Lane, _taskId: string): DestinationLane {
     return this.lanesOf(destination)[lane];
-  }
-
-  onForeign(listener: (lane: DestinationLane) => void): void {
-    this.#onForeign = listener;
   }
 
   /** A task of the lane is due at that instant. Another node claims the tasks of other partitions. */
@@ -152,22 +139,12 @@ export class Scheduler {
    */
   takeStart(destination: DestinationRuntime, task: NewTask, now: number): Permit | undefined {
     const { tenantId } = task;
-    if (!this.#mayStartNow(destination, task.scheduledAt, now)) return undefined;
+    if (!mayStartNow(this.lanesOf(destination), task.scheduledAt, now)) return undefined;
     const origin = originOf(task.targetUrl);
     if (!this.slots.mayStart({ tenantId, origin }, now)) return undefined;
     const permit = destination.takePermit(false, now);
     if (permit !== undefined) this.slots.take(tenantId, origin);
     return permit;
-  }
-
-  /**
-   * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
-   * A retry that a guard holds does not block it, and neither does a suspect.
-   */
-  #mayStartNow(destination: DestinationRuntime, dueAt: number, now: number): boolean {
-    const { first, retry } = this.lanesOf(destination);
-    if (first.dueAt <= now) return false;
-    return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
   /**
@@ -187,7 +164,8 @@ export class Scheduler {
     left -= claims.length;
     while (left > 0 && claims.length < MAX_LANES) {
       this.slots.grant(now, (lane) => this.checkGranted(lane));
-      const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
+      const most = Math.min(left, MAX_LANES - claims.length);
+      const due = this.#heap.takeAll(now, most, (tenantId) => this.slots.hasRoomOnNode(tenantId));
       if (due.length === 0) break;
       const planned = this.#planTurns(due, left, now, postponed);
       for (const { permits } of planned) left -= permits.length;
@@ -200,7 +178,7 @@ export class Scheduler {
   /** A slot was taken for the lane, which is to be checked. */
   checkGranted(lane: DestinationLane): void {
     if (lane.shard === this.shard) this.#scheduleOrFree(lane);
-    else this.#onForeign(lane);
+    else this.onForeign(lane);
   }
 
   /** Slots were freed, so tenants that had no room may have some. */
@@ -278,17 +256,6 @@ export class Scheduler {
     }
   }
 
-  /** The lanes that are due, in the order of their turns. */
-  #takeDue(now: number, max: number): readonly LaneTurn[] {
-    const turns: LaneTurn[] = [];
-    while (turns.length < max) {
-      const turn = this.#heap.take(now, (tenantId) => this.slots.hasRoomOnNode(tenantId));
-      if (turn === undefined) break;
-      turns.push(turn);
-    }
-    return turns;
-  }
-
   /** If both lanes of a destination are ready, the one whose task was due first. */
   #firstOf(lane: DestinationLane, now: number): DestinationLane {
     const sibling = siblingOf(lane);
@@ -364,11 +331,13 @@ export class Scheduler {
       if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
       lane.parked = true;
       lane.parkedUntil = readyAt;
-    } else {
-      lane.stamp++;
-      lane.parked = false;
-      lane.blocked = true;
-    }
+    } else this.#block(lane);
+  }
+
+  #block(lane: DestinationLane): void {
+    lane.stamp++;
+    lane.parked = false;
+    lane.blocked = true;
   }
 
   /** The claim was committed. The result says when the next task of the lane is due. */
@@ -378,20 +347,12 @@ export class Scheduler {
     this.#schedule(lane);
   }
 
-  /** The claim was not made. */
-  recordUnclaimed({ lane, permits, origin }: PlannedClaim): void {
+  /** The claim was not made. `isBlocked`: the lane waits until its destination changes. */
+  recordUnclaimed({ lane, permits, origin }: PlannedClaim, isBlocked = false): void {
     lane.isClaimed = false;
     this.slots.release(lane.destination.tenantId, origin, permits.length);
-    this.#schedule(lane);
-  }
-
-  /** The claim was not made. The lane waits until something changes at its destination. */
-  recordBlocked({ lane, permits, origin }: PlannedClaim): void {
-    lane.isClaimed = false;
-    this.slots.release(lane.destination.tenantId, origin, permits.length);
-    lane.stamp++;
-    lane.parked = false;
-    lane.blocked = true;
+    if (isBlocked) this.#block(lane);
+    else this.#schedule(lane);
   }
 
   /** What held a task of the lane after it was due: a guard, or the limit of the node. */

@@ -25,10 +25,10 @@ export class Schedulers implements Schedule {
     this.#wake = wake;
     this.slots = this.#of(0).slots;
     for (const scheduler of schedulers) {
-      scheduler.onForeign((lane) => {
+      scheduler.onForeign = (lane) => {
         this.#of(lane.shard).checkGranted(lane);
         wake(lane.shard);
-      });
+      };
     }
     this.slots.onFreed(() => {
       for (const { waitsForSlot, shard } of schedulers) if (waitsForSlot) wake(shard);

@@ -21,8 +21,12 @@ export function timedStore(clock: Clock, inner: Store, limitMs: number = STORE_C
     }
     return wrapped(part, changes as Partial<Part>);
   };
-  const { query, documents } = inner;
-  return wrapped(timed(inner), { query: timed(query), documents: timed(documents) });
+  const { query, documents, shards } = inner;
+  return wrapped(timed(inner), {
+    query: timed(query),
+    documents: timed(documents),
+    ...(shards && { shards: { ...shards, stores: shards.stores.map(timed) } }),
+  });
 }
 
 function within<T>(clock: Clock, ms: number, name: string, call: Promise<T>): Promise<T> {

@@ -41,6 +41,22 @@ export class DestinationCopies {
     this.#waiting = parts.shards.map(() => new Map());
   }
 
+  /** The row at home; while that cannot be reached, the newest copy. */
+  async read(tenantId: string, name: string): Promise<DestinationRow | null> {
+    const { layout, hasty } = this.#parts;
+    const home = layout.homeOf(tenantId, name);
+    const readOn = (shard: number) => (hasty[shard] as Store).getDestination(tenantId, name);
+    try {
+      return await readOn(home);
+    } catch (error) {
+      const others = layout.shardsOf(tenantId).filter((shard) => shard !== home);
+      if (others.length === 0) throw error;
+      const copies = await Promise.all(others.map(readOn));
+      const found = copies.filter((copy) => copy !== null);
+      return found.sort((a, b) => b.version - a.version)[0] ?? null;
+    }
+  }
+
   /**
    * Writes rows. Null for each that was written, otherwise the stored row. With `mayWait`, a shard that
    * cannot be reached gets its copies later; otherwise the call then rejects, and the caller repeats it.

@@ -62,11 +62,11 @@ export class PolicyCopies implements PolicyTable {
   }
 
   async getPolicy(tenantId: string, policyId: string, version?: number): Promise<PolicyRow | null> {
-    const [home, ...others] = this.#shardsOf(tenantId, policyId);
+    const [, ...others] = this.#shardsOf(tenantId, policyId);
     const read = (store: Store) => store.getPolicy(tenantId, policyId, version);
     let failure: unknown;
     try {
-      const row = await read(home as Store);
+      const row = await read(this.#parts.hasty[this.#home(tenantId, policyId)] as Store);
       if (row !== null || !isInline(policyId)) return row;
     } catch (error) {
       failure = error;

@@ -1,5 +1,5 @@
 /** Tests where tasks, destinations and tenants are. */
-import { assert as check, integer, property, string } from "fast-check";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { partitionOf } from "../../model/partition.ts";
 import { ShardLayout } from "./shard-layout.ts";
@@ -7,13 +7,13 @@ import { ShardLayout } from "./shard-layout.ts";
 const idOf = (byte: number) =>
   `00000000-0000-7000-80${byte.toString(16).padStart(2, "0")}-000000000000`;
 
-const counts = integer({ min: 2, max: 64 });
-const bytes = integer({ min: 0, max: 255 });
+const counts = fc.integer({ min: 2, max: 64 });
+const bytes = fc.integer({ min: 0, max: 255 });
 
 describe("the layout", () => {
   it("gives each partition of a shard its own partition in the store of the shard", () => {
-    check(
-      property(counts, bytes, (count, byte) => {
+    fc.assert(
+      fc.property(counts, bytes, (count, byte) => {
         const layout = new ShardLayout(count, 64);
         expect(256 % layout.partitions).toBe(0);
         const shard = layout.shardOfTask(idOf(byte));
@@ -47,8 +47,8 @@ describe("the layout", () => {
 
   it("keeps everything of a tenant on its shards", () => {
     const layout = new ShardLayout(5, 64, new Map([["pinned", [1, 4]]]));
-    check(
-      property(string(), bytes, (name, byte) => {
+    fc.assert(
+      fc.property(fc.string(), bytes, (name, byte) => {
         expect([1, 4]).toContain(layout.homeOf("pinned", name));
         expect([1, 4]).toContain(layout.shardOfByte(layout.byteFor("pinned", byte)));
         expect(layout.byteFor("other", byte)).toBe(byte);

@@ -51,7 +51,7 @@ export function shardedNodes(layout: ShardLayout, shards: readonly Store[]): Nod
 
     onHint(listener) {
       const removers = shards.map((store, shard) =>
-        store.onHint((lanes) => listener(lanes && lanes.map(globalLane(shard)))),
+        store.onHint((lanes) => listener(lanes?.map(globalLane(shard)) ?? null)),
       );
       return () => {
         for (const remove of removers) remove();
@@ -65,11 +65,6 @@ export function shardedNodes(layout: ShardLayout, shards: readonly Store[]): Nod
           return own.length === 0 ? [] : store.lapsed({ nodeId, partitions: own, limit });
         }),
       );
-      return lists.flat().slice(0, limit);
-    },
-
-    async claimsOf(nodeId, limit) {
-      const lists = await Promise.all(shards.map((store) => store.claimsOf(nodeId, limit)));
       return lists.flat().slice(0, limit);
     },
 
@@ -88,10 +83,19 @@ export function shardedNodes(layout: ShardLayout, shards: readonly Store[]): Nod
       return mergedRenewal(renewals, homes, globalLane);
     },
 
+    ...nodeRows(shards),
+  };
+}
+
+function nodeRows(shards: readonly Store[]): Pick<Store, "claimsOf" | "retire" | "latestAt"> {
+  return {
+    async claimsOf(nodeId, limit) {
+      const lists = await Promise.all(shards.map((store) => store.claimsOf(nodeId, limit)));
+      return lists.flat().slice(0, limit);
+    },
     async retire(nodeId) {
       await Promise.all(shards.map((store) => store.retire(nodeId)));
     },
-
     async latestAt() {
       return Math.max(...(await Promise.all(shards.map((store) => store.latestAt()))));
     },

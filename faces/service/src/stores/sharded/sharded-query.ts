@@ -15,7 +15,7 @@ import type { ShardLayout } from "./shard-layout.ts";
 
 const byId = (sign: 1 | -1): MergeOrder<RetryTask> => ({
   positionOf: ({ taskId }) => taskId,
-  compare: (a, b) => (a === b ? 0 : a < b ? -sign : sign),
+  compare: (a, b) => sign * compareBytes(a, b),
   join: ([task]) => task as RetryTask,
 });
 const OLDEST_FIRST = byId(1);

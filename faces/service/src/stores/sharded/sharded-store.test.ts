@@ -38,8 +38,16 @@ describe("three shards", () => {
     // Most are on the first shard, so that the others end before it.
     const creates = Array.from({ length: 40 }, (_, n) => createAt(n % 5 === 0 ? n * 6 : 0));
     await store.commit(batch({ creates }));
-    const newestFirst = creates.map(({ task }) => task.taskId).sort().reverse();
-    for (const [limit, maxRows] of [[3, 100], [7, 2], [100, 5], [1, 1]] as const) {
+    const newestFirst = creates
+      .map(({ task }) => task.taskId)
+      .sort()
+      .reverse();
+    for (const [limit, maxRows] of [
+      [3, 100],
+      [7, 2],
+      [100, 5],
+      [1, 1],
+    ] as const) {
       expect(await listAll(store, limit, maxRows)).toEqual(newestFirst);
     }
     expect(await store.query.count(TENANT)).toEqual({ PENDING: 40 });
@@ -51,11 +59,14 @@ describe("three shards", () => {
     const shards = memories(3);
     const store = shardedStore(shards);
     const bytes = [0, 50, 100];
-    await store.commit(batch({ creates: bytes.map((byte) => createAt(byte, { destination: "d" })) }));
+    await store.commit(
+      batch({ creates: bytes.map((byte) => createAt(byte, { destination: "d" })) }),
+    );
     const row = { ...blankDestination(TENANT, "d"), version: 1, pausedAt: T0 };
     await store.commit(batch({ destinations: [{ row }] }));
     expect(shards.map((shard) => shard.peekDestination(TENANT, "d"))).toEqual([row, row, row]);
-    const claim = (version: number) => claimOf("first", { destination: "d", partitions: bytes, version });
+    const claim = (version: number) =>
+      claimOf("first", { destination: "d", partitions: bytes, version });
     const old = await store.commit(batch({ claims: [claim(0)] }));
     expect(old.claims[0]).toMatchObject({ tasks: [], row });
     const { claims } = await store.commit(batch({ claims: [claim(1)] }));
@@ -109,6 +120,40 @@ describe("three shards", () => {
     expect(await store.removePolicy(TENANT, "p", T0 + 2)).toBe(false);
     await store.commit(batch({ cancels: made.map(({ task }) => task) }));
     expect(await store.removePolicy(TENANT, "p", T0 + 2)).toBe(true);
+  });
+
+  it("read rows and policies from the copies while their home cannot be reached", async () => {
+    const shards = memories(3);
+    let isDown = false;
+    const home = shardedStore(shards).shards?.homeOf(TENANT, "d") ?? 0;
+    const fail = () => Promise.reject(new Error("down"));
+    const broken = shards.map((shard, index): Store => {
+      if (index !== home) return shard;
+      const { getDestination, getPolicy } = shard;
+      return {
+        ...shard,
+        getDestination: (...args) => (isDown ? fail() : getDestination(...args)),
+        getPolicy: (...args) => (isDown ? fail() : getPolicy(...args)),
+      };
+    });
+    const store = shardedStore(broken);
+    const row = { ...blankDestination(TENANT, "d"), version: 1, pausedAt: T0 };
+    await store.commit(batch({ destinations: [{ row }] }));
+    await store.addPolicy({
+      tenantId: TENANT,
+      policyId: "d",
+      version: 1,
+      document: "{}",
+      createdAt: T0,
+    });
+    isDown = true;
+    expect(await store.getDestination(TENANT, "d")).toEqual(row);
+    expect(await store.getPolicy(TENANT, "d")).toMatchObject({ version: 1 });
+    // Nobody knows whether another policy of that home exists.
+    const unknown = Array.from({ length: 50 }, (_, n) => `p${n}`).find(
+      (id) => store.shards?.homeOf(TENANT, id) === home,
+    );
+    await expect(store.getPolicy(TENANT, unknown ?? "")).rejects.toThrow(`shard ${home + 1}: down`);
   });
 
   it("cannot be stores of one process, or of different sizes", () => {

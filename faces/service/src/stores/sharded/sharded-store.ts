@@ -9,7 +9,6 @@ import type { Shards, Store } from "../../model/store.ts";
 import { timedStore } from "../../model/store-wrappers/timed-store.ts";
 import { wrapped } from "../../model/store-wrappers/wrapped.ts";
 import { DestinationCopies } from "./destination-copies.ts";
-import { compareBytes, readCursors, writeCursors } from "./merged-page.ts";
 import { PolicyCopies } from "./policy-copies.ts";
 import {
   authorOf,
@@ -22,6 +21,7 @@ import { namedShard } from "./shard-error.ts";
 import { MAX_SHARDS, ShardLayout, type TenantShards } from "./shard-layout.ts";
 import { shardedNodes } from "./sharded-nodes.ts";
 import { shardedQuery } from "./sharded-query.ts";
+import { shardedRows } from "./sharded-rows.ts";
 import { commitParts } from "./split-batch.ts";
 
 export interface ShardedOptions {
@@ -52,7 +52,6 @@ export function shardedStore(stores: readonly Store[], options: ShardedOptions =
     policies,
   });
   const home = shards[0] as Store;
-  const homeOf = (tenantId: string, name: string) => shards[layout.homeOf(tenantId, name)] as Store;
 
   /** Rows are written everywhere before the result, also for a user that pauses a destination. */
   async function commit(batch: Batch) {
@@ -79,52 +78,8 @@ export function shardedStore(stores: readonly Store[], options: ShardedOptions =
     removePolicy: (tenantId, policyId, now) => policies.removePolicy(tenantId, policyId, now),
     unusedPolicies: (page) => policies.unusedPolicies(page),
     removeInline: (unused) => policies.removeInline(unused),
-    getDestination: (tenantId, name) => homeOf(tenantId, name).getDestination(tenantId, name),
-    async openCircuits(tenantId, limit) {
-      const found = await Promise.all(
-        layout.shardsOf(tenantId).map(async (shard) => {
-          const open = await (shards[shard] as Store).openCircuits(tenantId, limit);
-          // The row at home is the newest. Each shard returns those of which it is the home.
-          return open.filter(({ name }) => layout.homeOf(tenantId, name) === shard);
-        }),
-      );
-      return found
-        .flat()
-        .sort((a, b) => compareBytes(a.name, b.name))
-        .slice(0, limit);
-    },
-    async sweep(retention) {
-      let removed = 0;
-      for (const store of shards) {
-        if (removed >= retention.limit) break;
-        removed += await store.sweep({ ...retention, limit: retention.limit - removed });
-      }
-      return removed;
-    },
-    async removeUnused({ now, limit, cursor }) {
-      const cursors = readCursors(cursor, shards.length);
-      const pages = await Promise.all(
-        shards.map((store, shard) => {
-          const from = cursors[shard];
-          return from === null
-            ? { removed: 0, cursor: null }
-            : store.removeUnused({ now, limit, cursor: from });
-        }),
-      );
-      return {
-        removed: pages.reduce((sum, page) => sum + page.removed, 0),
-        cursor: writeCursors(pages.map((page) => page.cursor)),
-      };
-    },
-    async discard(tenantId, taskIds) {
-      const counts = await Promise.all(
-        shards.map((store, shard) => {
-          const own = taskIds.filter((taskId) => layout.shardOfTask(taskId) === shard);
-          return own.length === 0 ? 0 : store.discard(tenantId, own);
-        }),
-      );
-      return counts.reduce((sum, count) => sum + count, 0);
-    },
+    getDestination: (tenantId, name) => rows.read(tenantId, name),
+    ...shardedRows(layout, shards),
     query: shardedQuery(layout, shards),
     documents: home.documents,
     async close() {

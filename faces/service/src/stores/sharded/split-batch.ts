@@ -48,7 +48,8 @@ export async function commitParts(
     for (const [at, index] of part.creates.entries()) creates[index] = itemAt(result.creates, at);
     for (const [at, index] of part.settles.entries()) settles[index] = itemAt(result.settles, at);
     for (const [at, index] of part.cancels.entries()) cancels[index] = itemAt(result.cancels, at);
-    for (const [at, index] of part.retryNows.entries()) retryNows[index] = itemAt(result.retryNows, at);
+    for (const [at, index] of part.retryNows.entries())
+      retryNows[index] = itemAt(result.retryNows, at);
     for (const [at, claim] of own.entries()) addClaim(claims, claim, itemAt(result.claims, at));
   };
   const shards = Array.from({ length: layout.count }, (_, shard) => shard);
@@ -59,7 +60,9 @@ export async function commitParts(
 
 function partOf(layout: ShardLayout, shard: number, batch: Batch): Part {
   const pick = <Item>(items: readonly Item[], taskIdOf: (item: Item) => string) =>
-    [...items.keys()].filter((index) => layout.shardOfTask(taskIdOf(itemAt(items, index))) === shard);
+    [...items.keys()].filter(
+      (index) => layout.shardOfTask(taskIdOf(itemAt(items, index))) === shard,
+    );
   const creates = pick(batch.creates, ({ task }) => task.taskId);
   const settles = pick(batch.settles, ({ taskId }) => taskId);
   const cancels = pick(batch.cancels, ({ taskId }) => taskId);

@@ -58,7 +58,10 @@ describe("the layout of shards", () => {
 
   it("is completed after a start that was interrupted", async () => {
     const [one, two, three] = stores;
-    const broken = { ...two, documents: { ...two.documents, put: () => Promise.reject(new Error("down")) } };
+    const broken = {
+      ...two,
+      documents: { ...two.documents, put: () => Promise.reject(new Error("down")) },
+    };
     await expect(start([one, broken, three])).rejects.toThrow("down");
     await start(stores);
     await expect(assertUnsharded(three, "pg://3")).rejects.toThrow("shard 3 of 3");

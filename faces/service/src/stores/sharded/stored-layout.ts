@@ -5,7 +5,7 @@
  * The first shard also stores that the layout is complete, so that a server whose data was lost is not
  * taken for a new one.
  */
-import { serviceError } from "../../model/errors.ts";
+import { RedriveError } from "@redrive/core";
 import type { Store } from "../../model/store.ts";
 import type { TenantShards } from "./shard-layout.ts";
 
@@ -48,7 +48,7 @@ export async function assertLayout(parts: LayoutParts): Promise<void> {
   }
   checkSame(found, names);
   const [first = null] = found;
-  const missing = found.findIndex((layout) => layout === null);
+  const missing = found.indexOf(null);
   if (first?.isComplete && missing > 0) {
     const text = `${names[missing]} has no layout, but was shard ${missing + 1} of ${stores.length}`;
     throw wrongLayout(`${text}; restore its data, or correct its address`);
@@ -87,7 +87,9 @@ async function assertNew(store: Store, name: string): Promise<void> {
   const waiting = await store.nextDue({ partitions, before, limit: 1 });
   const running = await store.lapsed({ nodeId: "", partitions, limit: 1 });
   if (waiting.lanes.length + running.length === 0) return;
-  throw wrongLayout(`${name} has tasks of a store without shards; export them and import them again`);
+  throw wrongLayout(
+    `${name} has tasks of a store without shards; export them and import them again`,
+  );
 }
 
 async function storeLayout(
@@ -142,7 +144,8 @@ async function writeLayout(store: Store, layout: StoredLayout): Promise<StoredLa
     const next = found === null ? layout : { ...layout, ...keptOf(found, layout) };
     const text = JSON.stringify(next);
     if (stored?.text === text) return next;
-    if (await store.documents.put({ ...KEY, version: (stored?.version ?? 0) + 1, text })) return next;
+    if (await store.documents.put({ ...KEY, version: (stored?.version ?? 0) + 1, text }))
+      return next;
   }
   throw wrongLayout("the layout changes all the time: do nodes with different settings start?");
 }
@@ -160,5 +163,5 @@ async function readLayout(store: Store): Promise<StoredLayout | null> {
 }
 
 function wrongLayout(text: string): Error {
-  return serviceError("INVALID_ARGUMENT", `the shards of the store differ: ${text}`);
+  return new RedriveError("INVALID_ARGUMENT", `the shards of the store differ: ${text}`);
 }
