@@ -63,6 +63,7 @@ const STORE_CONTRACT = [
   "model/transfer/compare.ts",
   "model/transfer/rows.ts",
   "model/transfer/transfer.ts",
+  "model/store-wrappers/wrapped.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);
 

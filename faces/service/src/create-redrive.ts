@@ -32,7 +32,10 @@ const CACHED_TARGETS = 1000;
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
-  const { store, onCommit } = meteredStore(clock, await openStore(options.store));
+  const { tenantShards } = options;
+  const newLayoutId = () => uuidV7(fill)(clock.now());
+  const opening = { clock, newId: newLayoutId, tenantShards };
+  const { store, onCommit } = meteredStore(clock, await openStore(options.store, opening));
   const deliverer = createDeliverer({
     clock,
     targets,
@@ -50,6 +53,10 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   }
 }
 
+function fill(bytes: Uint8Array): void {
+  getRandomValues(bytes);
+}
+
 interface OpenParts extends Pick<RedriveParts, "clock" | "store" | "onCommit" | "close"> {
   readonly targets: TargetPolicy;
   readonly deliverer: Deliverer;
@@ -57,7 +64,6 @@ interface OpenParts extends Pick<RedriveParts, "clock" | "store" | "onCommit" | 
 
 async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive> {
   const { clock, store, targets, deliverer } = parts;
-  const fill = (bytes: Uint8Array) => getRandomValues(bytes);
   const secrets = await openSecrets(store.documents, fill, options.encryptionKey);
   const newId = uuidV7(fill);
   const bodies = await openBodies(options, parts, () => newId(clock.now()));

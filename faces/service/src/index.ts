@@ -18,7 +18,7 @@ export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DisabledTarget, ServiceDocument } from "./model/delivery/delivery-settings.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
-export type { CallerTransaction, Store } from "./model/store.ts";
+export type { CallerTransaction, Shards, Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export { whyUnreadable } from "./model/stored-documents.ts";
 export {
@@ -37,6 +37,7 @@ export type {
   TaskPage,
 } from "./model/task-query.ts";
 export { exportStore, importStore } from "./move-store.ts";
+export { type StoreText, storeLabel, storeTexts } from "./open-store.ts";
 export type { AlertOptions } from "./operations/alerts/alert-options.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";

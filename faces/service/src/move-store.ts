@@ -7,7 +7,7 @@ import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { type StoreTransfer, transferOf } from "./model/transfer/transfer.ts";
-import { openStore } from "./open-store.ts";
+import { openUnsharded, storeTexts } from "./open-store.ts";
 import { type ExportOptions, exportRows } from "./transfer/export-store.ts";
 import type { RowCounts } from "./transfer/file-format.ts";
 import {
@@ -35,6 +35,11 @@ async function withTransfer<T>(
   text: string,
   work: (transfer: StoreTransfer) => Promise<T>,
 ): Promise<T> {
+  const { length: count } = storeTexts(text);
+  if (count > 1) {
+    const message = `store must not be sharded, got ${count} shards: their content cannot be moved`;
+    throw serviceError("INVALID_ARGUMENT", message);
+  }
   const store = await open(text);
   try {
     const transfer = transferOf(codedStore(store, () => {}));
@@ -49,7 +54,7 @@ async function withTransfer<T>(
 
 async function open(text: string): Promise<Store> {
   try {
-    return await openStore(text);
+    return await openUnsharded(text);
   } catch (error) {
     if (error instanceof RedriveError) throw error;
     throw serviceError(

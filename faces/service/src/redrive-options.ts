@@ -32,16 +32,22 @@ import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
 import { assertEncryptionKey } from "./intake/encryption-keys.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
-import { checkStoreText, isStoreText, STORE_FORMS } from "./open-store.ts";
+import { checkStoreText, isStoreText, STORE_FORMS, type StoreText } from "./open-store.ts";
 import { type AlertOptions, checkAlerts } from "./operations/alerts/alert-options.ts";
 
 export interface RedriveOptions {
   /**
    * `sqlite:PATH`; `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `redis://HOST` (also with `rediss`,
    * `+sentinel` or `+cluster`), which several nodes may share; or `memory:` for trials: its content is
-   * lost when the process ends.
+   * lost when the process ends. A list of servers, or their URLs separated by commas, are the shards of
+   * one store; its order and its length must stay.
    */
-  readonly store: string | Store;
+  readonly store: StoreText | Store;
+  /**
+   * The shards of tenants that do not use all of them, by their numbers in the list from 1. Default:
+   * every tenant uses all.
+   */
+  readonly tenantShards?: Readonly<Record<string, readonly number[]>>;
   /**
    * Where bodies are stored that are too long for a row: `file:DIR`, or `s3://BUCKET/PREFIX`, which needs
    * the package `@aws-sdk/client-s3`. The nodes of a fleet must share it. Default: the directory
@@ -121,12 +127,20 @@ function typeRule(wanted: string, isGood: (value: unknown) => boolean): Rule {
   return (value) => (isGood(value) ? undefined : wanted);
 }
 
+function isNumberList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "number");
+}
+
 const objectRule = typeRule("an object", isObject);
 
 const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   store: typeRule(
     STORE_FORMS,
-    (value) => isObject(value) || (typeof value === "string" && isStoreText(value)),
+    (value) => isStoreText(value) || (isObject(value) && !Array.isArray(value)),
+  ),
+  tenantShards: typeRule(
+    "the numbers of shards by tenant",
+    (value) => isObject(value) && Object.values(value).every(isNumberList),
   ),
   blobs: typeRule(BLOB_FORMS, (value) => typeof value === "string"),
   inlineBodyBytes: numberRule(0, MAX_INLINE_BYTES),
@@ -164,7 +178,7 @@ export function checkOptions(options: RedriveOptions): TargetPolicy {
     problems.push(fieldProblem("store", undefined, `store must be ${STORE_FORMS}`));
   }
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
-  if (typeof options.store === "string") checkStoreText(options.store);
+  if (isStoreText(options.store)) checkStoreText(options.store);
   if (options.blobs !== undefined) checkBlobsText(options.blobs);
   const { targets = "loopback", allowTargets = "", own = [], encryptionKey = "" } = options;
   checkEncryptionKey(encryptionKey);

@@ -80,8 +80,7 @@ export const destinations = [
     },
     {
       name: "a destination with waiting tasks is dropped",
-      search:
-        "if (Math.min(first.dueAt, retry.dueAt, suspect.dueAt) < Number.POSITIVE_INFINITY) return false;",
+      search: "if (this.shardLanes.dueAt(LANES) < Number.POSITIVE_INFINITY) return false;",
       replace: "",
     },
     {

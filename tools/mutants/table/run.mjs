@@ -47,7 +47,7 @@ export const run = [
     },
     {
       name: "a stopping node sends its claims",
-      search: "!this.#parts.node.mayStart(task.claimedAt)",
+      search: "!this.#parts.mayStart(task)",
       replace: "false",
     },
     {

@@ -4,16 +4,6 @@ import { inService } from "../mutant.mjs";
 const schedule = [
   inService("engine/schedule/scheduler.ts", [
     {
-      name: "a new task overtakes tasks that wait",
-      search: "if (first.dueAt <= now) return false;",
-      replace: "",
-    },
-    {
-      name: "a new task waits for a retry that a guard holds",
-      search: "|| retry.blocked || retry.parked;",
-      replace: ";",
-    },
-    {
       name: "a lane of suspects starves behind other lanes",
       search: "const suspect = withSuspect ? this.#planSuspect(now) : undefined;",
       replace: "const suspect = undefined as PlannedClaim | undefined;",
@@ -39,6 +29,18 @@ const schedule = [
       replace: "} else if (dueAt !== lane.dueAt) lane.dueAt = dueAt;",
     },
   ]),
+  inService("engine/schedule/lane-turns.ts", [
+    {
+      name: "a new task overtakes tasks that wait",
+      search: "if (first.dueAt <= now) return false;",
+      replace: "",
+    },
+    {
+      name: "a new task waits for a retry that a guard holds",
+      search: "|| retry.blocked || retry.parked;",
+      replace: ";",
+    },
+  ]),
   inService("engine/schedule/claim-capacity.ts", [
     {
       name: "a rate limit admits several tasks per claim",
@@ -53,11 +55,6 @@ const schedule = [
   ]),
   inService("engine/commit/commit-loop.ts", [
     {
-      name: "a stopping node claims tasks",
-      search: "const mayClaim = node.isActive();",
-      replace: "const mayClaim = true;",
-    },
-    {
       name: "a second suspect is claimed",
       search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
       replace: "!this.#mayHaveUnknownSuspect",
@@ -66,11 +63,6 @@ const schedule = [
       name: "a second suspect is claimed after an unknown commit",
       search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
       replace: "!runner.hasSuspect()",
-    },
-    {
-      name: "a scheduled task is claimed at once",
-      search: "create.task.scheduledAt > now || this.#parts.node.isLoading",
-      replace: "this.#parts.node.isLoading",
     },
     {
       name: "the settles of a failed commit are lost",
@@ -85,8 +77,20 @@ const schedule = [
     },
     {
       name: "a failed commit is repeated without a pause",
-      search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures)",
+      search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1))",
       replace: "0",
+    },
+  ]),
+  inService("engine/commit/gather-commit.ts", [
+    {
+      name: "a stopping node claims tasks",
+      search: "const mayClaim = node.isActive();",
+      replace: "const mayClaim = true;",
+    },
+    {
+      name: "a scheduled task is claimed at once",
+      search: "create.task.scheduledAt > now || node.isLoading",
+      replace: "node.isLoading",
     },
   ]),
   inService("engine/commit/commit-queue.ts", [

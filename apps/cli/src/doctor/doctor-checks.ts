@@ -6,7 +6,12 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { systemClock } from "@redrive/core";
-import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive/service";
+import {
+  assertEncryptionKey,
+  type ClockStatus,
+  checkSqliteFile,
+  storeTexts,
+} from "@redrive/service";
 import { acceptedKeys } from "../serve/api-keys.ts";
 import { probePort } from "../serve/ports.ts";
 import { isLoopback } from "../serve/running-service.ts";
@@ -54,6 +59,15 @@ export function checkNode(version: string): Check {
 
 async function checkStores(store: string, isRunning: boolean): Promise<readonly Check[]> {
   if (!isServerStore(store)) return [checkStore(store, isRunning)];
+  const texts = storeTexts(store);
+  const checks = await Promise.all(texts.map(checkServer));
+  if (texts.length === 1) return checks.flat();
+  return checks.flatMap((list, index) =>
+    list.map((check) => ({ ...check, name: `shard ${index + 1} ${check.name}` })),
+  );
+}
+
+function checkServer(store: string): Promise<readonly Check[]> {
   return store.startsWith("redis") ? checkRedis(store) : checkPostgres(store);
 }
 

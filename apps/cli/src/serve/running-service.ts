@@ -109,7 +109,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
-  const { attemptsAtOnce, attemptsPerOrigin } = config;
+  const { attemptsAtOnce, attemptsPerOrigin, tenantShards } = config;
   const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs, alerts } = config;
   return {
     store,
@@ -117,6 +117,7 @@ function serviceOptions(config: ServiceConfig, port: number) {
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...bodyOptions(config),
+    ...(tenantShards !== undefined && { tenantShards }),
     ...(allowTargets !== undefined && { allowTargets }),
     ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),

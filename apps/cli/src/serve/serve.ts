@@ -120,7 +120,7 @@ export function addListenFlags(command: Command): Command {
 
 export function addStoreFlag(
   command: Command,
-  stores = "sqlite:PATH, postgres://... or redis://... for several nodes, or memory: for tests",
+  stores = "sqlite:PATH, postgres://... or redis://... for several nodes (several URLs with commas are shards), or memory: for tests",
 ): Command {
   const text = `${stores} (default: sqlite:redrive.db)`;
   return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));

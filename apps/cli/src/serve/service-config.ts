@@ -18,7 +18,7 @@ import {
   resolveDestination,
   textRule,
 } from "@redrive/core";
-import type { AlertOptions } from "@redrive/service";
+import { type AlertOptions, storeLabel, storeTexts } from "@redrive/service";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
 
@@ -45,7 +45,10 @@ export interface ServiceFlags {
 export interface ServiceFile {
   readonly host?: string;
   readonly port?: number;
-  readonly store?: string;
+  /** A list names the shards of one store. */
+  readonly store?: string | readonly string[];
+  /** The shards of tenants that do not use all of them, by their numbers from 1. */
+  readonly tenantShards?: Readonly<Record<string, readonly number[]>>;
   /** Where large bodies are stored. Default: next to a SQLite file. */
   readonly blobs?: string;
   /** Bodies of at most this many bytes are stored in the row of their task. */
@@ -75,6 +78,7 @@ export interface ServiceFile {
 export interface ServiceConfig extends ServiceFile {
   readonly host: string;
   readonly port: number;
+  /** Shards are separated by commas. */
   readonly store: string;
 }
 
@@ -92,12 +96,26 @@ const namesRule: Rule = (value) =>
 const budgetRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "the fields of a retry budget, or false";
 
+const storeText = textRule(/^.{1,4096}$/u, STORE_FORMS);
+
+const storeRule: Rule = (value) =>
+  Array.isArray(value) && value.length > 0
+    ? value.map(storeText).find((problem) => problem !== undefined)
+    : storeText(value);
+
+/** Checks only the type. The service knows how many shards there are. */
+const shardsRule: Rule = (value) =>
+  isObject(value) && Object.values(value).every(Array.isArray)
+    ? undefined
+    : "the numbers of shards by tenant";
+
 const YEAR_MS = 365 * 86_400_000;
 
 const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
   port: numberRule(0, 65_535),
-  store: textRule(/^.{1,4096}$/u, STORE_FORMS),
+  store: storeRule,
+  tenantShards: shardsRule,
   blobs: textRule(/^(?:file:|s3:\/\/).{1,4096}$/u, "file:DIR or s3://BUCKET/PREFIX"),
   inlineBodyBytes: numberRule(0, 1024 ** 2),
   maxBodyBytes: numberRule(1, 5 * 1024 ** 3),
@@ -138,9 +156,11 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...(alertUrl !== undefined && { alerts: { ...file.alerts, url: alertUrl } }),
     ...(maxBody !== undefined && { maxBodyBytes: maxBody }),
   };
-  storePath(config.store);
+  const { store } = config;
+  const text = typeof store === "string" ? store : store.join();
+  for (const one of storeTexts(text)) storePath(one);
   if (config.insecureNoAuth && config.allowTargets) throw openRelayError();
-  return config;
+  return { ...config, store: text };
 }
 
 function retryBudgetFrom(share: number | "off"): RetryBudgetDocument | false {
@@ -190,9 +210,9 @@ export function isServerStore(store: string): boolean {
   return /^(?:rediss?(?:\+sentinel|\+cluster)?|postgres(?:ql)?):\/\/./u.test(store);
 }
 
-/** The store without user and password, for logs. Parameters may contain a password too. */
+/** The store without user and password, for logs. */
 export function storeName(store: string): string {
-  return store.replace(/^([a-z+]+:\/\/)(?:[^/?#]*@)?([^?#]*).*$/su, "$1$2");
+  return storeTexts(store).map(storeLabel).join();
 }
 
 function storeHint(store: string): string {

@@ -65,7 +65,7 @@ describe("an export", () => {
     expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ kind: "trailer", rows: { task: 3 } });
   });
 
-  test("refuses a file that exists, a store that does not, and one in memory", async () => {
+  test("refuses a file that exists, a store that does not, one in memory, and shards", async () => {
     const existing = await redrive(`export --store ${source} --out ${file}`);
     expect(existing).toMatchObject({ code: 2, err: expect.stringContaining("must be a new file") });
     const missing = await redrive(`export --store sqlite:${folder}/none.db`);
@@ -73,6 +73,10 @@ describe("an export", () => {
     expect(existsSync(join(folder, "none.db"))).toBe(false);
     const memory = await redrive("export --store memory:");
     expect(memory).toMatchObject({ code: 2, err: expect.stringContaining("in memory") });
+    const shards = await redrive(
+      "export --store postgres://127.0.0.1:1/a,postgres://127.0.0.1:1/b",
+    );
+    expect(shards).toMatchObject({ code: 2, err: expect.stringContaining("got 2 shards") });
     const server = await redrive("export --store postgres://127.0.0.1:1/none");
     expect(server).toMatchObject({ code: 1, err: expect.stringContaining("ECONNREFUSED") });
   });

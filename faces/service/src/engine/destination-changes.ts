@@ -7,19 +7,19 @@ import type { DestinationRow } from "../model/destination-row.ts";
 import { serviceError } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
-import type { CommitQueue } from "./commit/commit-queue.ts";
+import type { TaskQueue } from "./commit/commit-queues.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { DocumentReports } from "./events/document-reports.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { NodeState } from "./node/node-state.ts";
-import type { Scheduler } from "./schedule/scheduler.ts";
+import type { Schedule } from "./schedule/scheduler.ts";
 
 export interface DestinationChangesParts {
   readonly store: Pick<Store, "getDestination" | "commit">;
   readonly time: EngineTime;
   readonly node: NodeState;
-  readonly scheduler: Scheduler;
-  readonly queue: CommitQueue;
+  readonly schedule: Schedule;
+  readonly queue: TaskQueue;
   readonly events: EngineEvents;
   readonly reports: DocumentReports;
   readonly destinations: Destinations;
@@ -60,7 +60,7 @@ export class DestinationChanges {
     name: string,
     change: DestinationChange,
   ): Promise<DestinationRow | null> {
-    const { store, time, node, scheduler, queue, reports, destinations } = this.#parts;
+    const { store, time, node, schedule, queue, reports, destinations } = this.#parts;
     const stored = await store.getDestination(tenantId, name);
     const before = await destinations.load(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
@@ -74,7 +74,7 @@ export class DestinationChanges {
     const now = time.now();
     destination.adopt(winner ?? row, now);
     reports.record(destination.documentName, destination.reading);
-    scheduler.unblock(destination, now);
+    schedule.unblock(destination, now);
     queue.request();
     return winner === null ? row : null;
   }

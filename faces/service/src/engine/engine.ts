@@ -12,6 +12,7 @@ import type {
   CancelResult,
   CreateResult,
   RetryNowResult,
+  StartedTask,
   TaskRef,
 } from "../model/batch.ts";
 import { isDisabled } from "../model/delivery/delivery-settings.ts";
@@ -28,33 +29,29 @@ import { assertClock } from "../time/assert-clock.ts";
 import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
 import { StoreClock } from "../time/store-clock.ts";
-import { CommitLoop } from "./commit/commit-loop.ts";
-import { CommitQueue } from "./commit/commit-queue.ts";
+import type { TaskQueue } from "./commit/commit-queues.ts";
+import { SuspectTurn } from "./commit/suspect-turn.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { Destinations, type ReadGuards } from "./destination/destinations.ts";
 import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
 import { type Hold, holdOf } from "./destination/lane-hold.ts";
 import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
+import { createShard, createShardBase, type EngineShard, type ShardBase } from "./engine-shard.ts";
 import { DocumentReports } from "./events/document-reports.ts";
 import { EngineEvents } from "./events/engine-events.ts";
-import { Exchange } from "./exchange.ts";
-import { Fleet } from "./fleet.ts";
-import { Maintenance } from "./maintenance.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
-import { NodeLease } from "./node/node-lease.ts";
-import { NodeState } from "./node/node-state.ts";
-import { OwnPartitions } from "./node/own-partitions.ts";
-import { messageOf, StoreHealth } from "./node/store-health.ts";
+import type { Phase } from "./node/node-state.ts";
+import { messageOf } from "./node/store-health.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
-import { Rescuer } from "./run/rescuer.ts";
 import { Runner, type RunnerParts } from "./run/runner.ts";
 import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
-import { Scheduler } from "./schedule/scheduler.ts";
+import { SharedTurns } from "./schedule/shared-turns.ts";
+import { routesOf } from "./shard-routes.ts";
 import type { Slice } from "./slices.ts";
-import { StoreSync } from "./store-sync.ts";
 import { type CancelledTask, TaskOperations } from "./task-operations.ts";
+import { TaskPlaces } from "./task-places.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -108,17 +105,12 @@ export class Engine {
   readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
   readonly #time: EngineTime;
-  readonly #node: NodeState;
-  readonly #health: StoreHealth;
-  readonly #exchange: Exchange;
-  readonly #partitions: OwnPartitions;
+  /** One for each shard of the store. A store that is not sharded is one shard. */
+  readonly #shards: readonly EngineShard[];
+  readonly #places: TaskPlaces;
   readonly #guardSaver: GuardSaver;
-  readonly #queue: CommitQueue;
+  readonly #queue: TaskQueue;
   readonly #runner: Runner;
-  readonly #commitLoop: CommitLoop;
-  readonly #rescuer: Rescuer;
-  readonly #storeSync: StoreSync;
-  readonly #maintenance: Maintenance;
   readonly #tasks: TaskOperations;
   readonly #changes: DestinationChanges;
   #whenDrained: (() => void) | undefined;
@@ -146,91 +138,101 @@ export class Engine {
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
     const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs, reference: storeClock };
     const time = new EngineTime(clock, latestAt, limits);
-    const partitions = new OwnPartitions(store.partitions);
-    const scheduler = new Scheduler(attemptLimits(options), partitions, options.claimAheadMs);
     const budgetOptions = serviceBudgetOptions(options.retryBudget);
     const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
     const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
-    const fleet = new Fleet({ nodeId, partitions, serviceBudget, budgetOptions }, store.exclusive);
-    const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleet });
+    const events = new EngineEvents(nodeId);
+    const { shards } = store;
+    const turns = new SharedTurns(attemptLimits(options));
+    const budget = { serviceBudget, budgetOptions };
+    const broken = (error: unknown) => this.#fail(error);
+    const { claimAheadMs } = options;
+    const own = { nodeId, leaseMs, claimAheadMs, ...budget, broken };
+    const ofNode = { clock, time, events, turns, ...own };
+    const bases = (shards?.stores ?? [store]).map((one, index) =>
+      createShardBase(ofNode, one, index, shards?.partitions[index]),
+    );
+    const [first] = bases as [ShardBase, ...ShardBase[]];
+    const fleetOf = (tenantId: string, name: string) =>
+      (bases[shards?.homeOf(tenantId, name) ?? 0] ?? first).fleet;
+    const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleetOf });
     const isKnown = (tenantId: string, name: string) =>
       destinations.find(tenantId, name) !== undefined;
     const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
-    const events = new EngineEvents(nodeId);
-    const health = new StoreHealth(clock, time, events, (error) => this.#fail(error));
-    const lease = new NodeLease({ clock, time, isExclusive: store.exclusive, leaseMs });
-    const node = new NodeState(nodeId, lease);
     const reports = new DocumentReports(time, events);
     const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
       reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
     );
-    const queue = new CommitQueue();
-    const base = { clock, time, random, store, node, health, events, reports, partitions };
-    const parts = { ...base, destinations, guardSaver, scheduler, policies, queue, followUp };
+    const { baseOf, queue, schedule } = routesOf(bases, shards);
+    const base = { clock, time, random, events, reports, destinations, guardSaver, policies };
+    const shared = { ...base, queue, schedule, scheduler: schedule, followUp };
+    const mayStart = (task: StartedTask) => baseOf(task.taskId).node.mayStart(task.claimedAt);
     const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
       this.#disableTarget(destination, targetUrl);
-    const runner = new Runner({ ...parts, deliver, disableTarget });
-    const commitLoop = new CommitLoop({ ...parts, runner });
-    const rescuer = new Rescuer({ ...parts, commitLoop, runner });
-    const storeSync = new StoreSync(parts);
-    const exchange = new Exchange({ ...parts, storeClock, lease, fleet, storeSync });
+    const runner = new Runner({ ...shared, deliver, mayStart, disableTarget });
     const kept = { retentionMs, deadLetterRetentionMs };
     const clockWatch = new ClockWatch(time, events);
-    const coded = codedStore(store, (error) => health.recordFailure(error));
+    const suspectTurn = new SuspectTurn();
+    const coded = codedStore(store, (error) => first.health.recordFailure(error));
+    const ofShards = { ...shared, ...kept, runner, clockWatch, suspectTurn, storeClock, shards };
+    this.#shards = bases.map((one) => createShard(ofShards, one, () => this.#shards));
+    this.#places = new TaskPlaces(shards, this.#shards);
     this.#options = options;
     this.#time = time;
     this.serviceBudget = serviceBudget;
     this.destinations = destinations;
-    this.attemptSlots = scheduler.slots;
+    this.attemptSlots = turns.slots;
     this.#guardSaver = guardSaver;
     this.events = events;
-    this.#health = health;
-    this.#exchange = exchange;
-    this.#partitions = partitions;
-    this.#node = node;
     this.policies = policies;
     this.reports = reports;
     this.#queue = queue;
     this.#runner = runner;
-    this.#commitLoop = commitLoop;
-    this.#rescuer = rescuer;
-    this.#storeSync = storeSync;
-    const background = { ...parts, lease, exchange, fleet, clockWatch, runner, rescuer, storeSync };
-    this.#maintenance = new Maintenance({ ...background, ...kept });
-    this.#tasks = new TaskOperations({ ...parts, runner });
-    this.#changes = new DestinationChanges({ ...parts, store: coded });
+    const { node } = first;
+    this.#tasks = new TaskOperations({ ...shared, runner, node, placeOf: baseOf });
+    this.#changes = new DestinationChanges({ ...shared, node, store: coded });
+  }
+
+  get #first(): EngineShard {
+    return this.#shards[0] as EngineShard;
+  }
+
+  #setPhase(phase: Phase): void {
+    for (const { node } of this.#shards) node.phase = phase;
   }
 
   /** Loads the state of the store, and starts. */
   async start(): Promise<void> {
-    if (this.#node.phase !== "new")
+    if (this.#first.node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     try {
-      await this.#exchange.runOnce();
-      await this.#storeSync.start();
-      this.#node.phase = "running";
-      await this.#rescuer.runOnce();
+      await Promise.all(this.#shards.map(({ exchange }) => exchange.runOnce()));
+      await Promise.all(this.#shards.map(({ storeSync }) => storeSync.start()));
+      this.#setPhase("running");
+      await Promise.all(this.#shards.map(({ rescuer }) => rescuer.runOnce()));
     } catch (error) {
       this.#end(error);
       throw error;
     }
-    this.#exchange.start();
-    this.#maintenance.start();
+    for (const { exchange, maintenance } of this.#shards) {
+      exchange.start();
+      maintenance.start();
+    }
     this.#queue.request();
   }
 
   get nodeId(): string {
-    return this.#node.nodeId;
+    return this.#first.node.nodeId;
   }
 
   /** False before the start, and once the engine stops or has failed. */
   isRunning(): boolean {
-    return this.#node.isRunning();
+    return this.#first.node.isRunning();
   }
 
   /** The byte for the partition in the id of a new task; undefined: any (see `partition.ts`). */
   partitionByte(tenantId: string, idempotencyKey: string | null): number | undefined {
-    return this.#partitions.byteFor(tenantId, idempotencyKey, this.#time.now());
+    return this.#places.byteFor(tenantId, idempotencyKey, this.#time.now());
   }
 
   /** Engine time. */
@@ -240,7 +242,7 @@ export class Engine {
 
   /** Adds work of other parts that is done in slices, every few seconds while the engine runs. */
   addMaintenance(slice: Slice): void {
-    this.#maintenance.add(slice);
+    this.#first.maintenance.add(slice);
   }
 
   /** Resolves at the end of this turn of the event loop, for work that is done in slices. */
@@ -263,8 +265,9 @@ export class Engine {
   }
 
   /** The guard that holds the lane of a due task on this node; undefined: none does. */
-  holdOf({ tenantId, destination, lane, nextAttemptAt }: RetryTask): Hold | undefined {
-    const waiting = this.destinations.find(tenantId, destination)?.lanes[lane];
+  holdOf({ tenantId, taskId, destination, lane, nextAttemptAt }: RetryTask): Hold | undefined {
+    const shard = this.#options.store.shards?.ofTask(taskId) ?? 0;
+    const waiting = this.destinations.find(tenantId, destination)?.lanesOf(shard)[lane];
     const isHeld = waiting?.heldUntil === Number.POSITIVE_INFINITY;
     return isHeld && nextAttemptAt <= this.now() ? holdOf(waiting, nextAttemptAt) : undefined;
   }
@@ -309,12 +312,12 @@ export class Engine {
 
   /** Reports a failure of the store that a caller outside the engine has seen. */
   recordStoreFailure(error: unknown): void {
-    this.#health.recordFailure(error);
+    this.#first.health.recordFailure(error);
   }
 
   /** Ends the engine at once. No result may be confirmed any more. */
   #fail(error: unknown): void {
-    if (this.#node.isStopped()) return;
+    if (this.#first.node.isStopped()) return;
     this.#end(error);
     this.#whenDrained?.();
     this.events.emit(this.#time.now(), { type: "node.failed", reason: messageOf(error) });
@@ -322,10 +325,12 @@ export class Engine {
   }
 
   #end(error: unknown): void {
-    this.#node.phase = "stopped";
-    this.#maintenance.stop();
-    this.#exchange.stop();
-    this.#commitLoop.close(storeFailure(error));
+    this.#setPhase("stopped");
+    for (const { maintenance, exchange, commitLoop } of this.#shards) {
+      maintenance.stop();
+      exchange.stop();
+      commitLoop.close(storeFailure(error));
+    }
     this.#runner.abort(error);
   }
 
@@ -335,9 +340,9 @@ export class Engine {
    * are not settled by then count as abandoned. Safe to call twice.
    */
   async stop(graceMs = 30_000): Promise<void> {
-    if (!this.#node.isRunning()) return;
-    this.#node.phase = "stopping";
-    this.#exchange.request();
+    if (!this.#first.node.isRunning()) return;
+    this.#setPhase("stopping");
+    for (const { exchange } of this.#shards) exchange.request();
     const { clock } = this.#options;
     const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
     const abort = () => this.#runner.abort(new Error("the service is stopping"));
@@ -346,16 +351,18 @@ export class Engine {
     await this.#drained();
     cancelGrace();
     cancelLast();
-    this.#maintenance.stop();
-    this.#exchange.stop();
-    if (this.#node.isStopped()) return;
+    for (const { maintenance, exchange } of this.#shards) {
+      maintenance.stop();
+      exchange.stop();
+    }
+    if (this.#first.node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
     if (!(await settlesWithin(clock, leftMs, this.#leave()))) {
-      this.#health.recordFailure(stopTimedOut());
+      this.#first.health.recordFailure(stopTimedOut());
     }
-    if (this.#node.isStopped()) return;
-    this.#node.phase = "stopped";
-    this.#commitLoop.close(stopped());
+    if (this.#first.node.isStopped()) return;
+    this.#setPhase("stopped");
+    for (const { commitLoop } of this.#shards) commitLoop.close(stopped());
   }
 
   /** Saves the guard state and removes the lease. A lease that is not removed lapses. */
@@ -364,21 +371,23 @@ export class Engine {
     const author = { now: this.#time.now(), nodeId };
     await this.#guardSaver
       .saveAll(store, author)
-      .catch((error: unknown) => this.#health.recordFailure(error));
-    await store.retire(nodeId).catch(() => {});
+      .catch((error: unknown) => this.#first.health.recordFailure(error));
+    const retire = (one: EngineShard) => one.store.retire(nodeId).catch(() => {});
+    await Promise.all(this.#shards.map(retire));
   }
 
   /** Resolves once no claim is held and no item waits for a commit. */
   #drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#whenDrained = resolve;
-      this.#commitLoop.onIdle = () => this.#checkDrained();
+      for (const { commitLoop } of this.#shards) commitLoop.onIdle = () => this.#checkDrained();
       this.#checkDrained();
     });
   }
 
   #checkDrained(): void {
-    if (this.#runner.heldCount() === 0 && this.#commitLoop.isIdle()) this.#whenDrained?.();
+    const isIdle = this.#shards.every(({ commitLoop }) => commitLoop.isIdle());
+    if (this.#runner.heldCount() === 0 && isIdle) this.#whenDrained?.();
   }
 }
 

@@ -14,15 +14,18 @@ import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { shareOf } from "./destination/fleet-report.ts";
 import type { DocumentReports } from "./events/document-reports.ts";
-import type { Fleet } from "./fleet.ts";
+import { onEngineTime, useEqualParts } from "./exchange-of-shard.ts";
+import type { Fleet, HomeDestinations } from "./fleet.ts";
 import type { NodeLease } from "./node/node-lease.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 import type { StoreHealth } from "./node/store-health.ts";
-import type { Scheduler } from "./schedule/scheduler.ts";
+import type { Schedule, Scheduler } from "./schedule/scheduler.ts";
 import type { StoreSync } from "./store-sync.ts";
 
 export interface ExchangeParts {
+  /** The store is one of several shards. */
+  readonly isShard: boolean;
   readonly clock: Clock;
   readonly time: EngineTime;
   readonly store: Store;
@@ -33,7 +36,10 @@ export interface ExchangeParts {
   readonly fleet: Fleet;
   readonly partitions: OwnPartitions;
   readonly destinations: Destinations;
+  /** Those whose shares the store of this exchange grants. */
+  readonly homeDestinations: HomeDestinations;
   readonly scheduler: Scheduler;
+  readonly schedule: Schedule;
   readonly queue: CommitQueue;
   readonly storeSync: StoreSync;
   readonly reports: DocumentReports;
@@ -55,6 +61,8 @@ export class Exchange {
   #isRequested = false;
   #startedMs = Number.NEGATIVE_INFINITY;
   #handledHints: readonly string[] = [];
+  /** The last exchange failed. */
+  isFailing = false;
   #cancel: Cancel | undefined;
   #stopHints: (() => void) | undefined;
   #isStopped = false;
@@ -115,7 +123,9 @@ export class Exchange {
     const requested = lease.request();
     const recent = scheduler.recent.take();
     try {
-      const renewal = await store.renew(this.#reportOf(reported));
+      const response = await store.renew(this.#reportOf(reported));
+      this.isFailing = false;
+      const renewal = onEngineTime(this.#parts, response);
       storeClock?.record(renewal.now, requested.monotonicMs);
       if (storeClock !== undefined) time.followReading();
       const wasCertain = lease.isCertain();
@@ -123,8 +133,10 @@ export class Exchange {
       if (!wasCertain && node.isRunning()) queue.request();
       await this.#apply(renewal, reported, documents, recent);
     } catch (error) {
+      this.isFailing = true;
       scheduler.recent.restore(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
+      useEqualParts(this.#parts, reported);
       throw error;
     }
   }
@@ -149,13 +161,13 @@ export class Exchange {
     documents: Documents,
     recent: readonly LaneDue[],
   ): Promise<void> {
-    const { store, fleet, destinations, time, scheduler } = this.#parts;
+    const { store, fleet, homeDestinations, time, scheduler } = this.#parts;
     if (store.exclusive) return;
     const now = time.now();
     fleet.followBudgets(now);
-    if (renewal.wasLapsed) fleet.dropShares(destinations);
+    if (renewal.wasLapsed) fleet.dropShares(homeDestinations);
     this.#applyShares(renewal, reported, documents);
-    const { isChanged, gained, hasLost } = fleet.follow(renewal, destinations, now);
+    const { isChanged, gained, hasLost } = fleet.follow(renewal, homeDestinations, now);
     this.#applyHints(renewal.hints);
     // This node has become one of several, or the only one: the store must know at once.
     if (isChanged && renewal.takesAll !== fleet.isAlone) this.request();
@@ -186,13 +198,13 @@ export class Exchange {
     const own = lanes.filter(({ partition }) => partitions.has(partition));
     for (const { tenantId, destination, lane, partition, dueAt } of own) {
       const found = destinations.getOrCreate(tenantId, destination);
-      scheduler.expectDueAt(found.lanes[lane], dueAt, partition);
+      scheduler.expectDueAt(scheduler.lanesOf(found)[lane], dueAt, partition);
     }
     if (own.length > 0 && node.isRunning()) queue.request();
   }
 
   #applyShares({ destinations: shares }: Renewal, reported: Reported, documents: Documents): void {
-    const { time, scheduler, queue, reports } = this.#parts;
+    const { time, schedule, queue, reports } = this.#parts;
     const now = time.now();
     for (const [index, [destination, report]] of reported.entries()) {
       const share = shares[index];
@@ -209,7 +221,7 @@ export class Exchange {
       else this.request();
       // The calls of all nodes may have opened the breaker.
       if (destination.changedRow() !== null) queue.addChanged(destination);
-      scheduler.unblock(destination, now);
+      schedule.unblock(destination, now);
     }
     if (reported.length > 0) queue.request();
   }
@@ -220,7 +232,9 @@ export class Exchange {
    */
   #forgetForeign(recent: readonly LaneDue[]): void {
     const { destinations, scheduler, partitions, queue } = this.#parts;
-    for (const { lanes } of destinations.values()) scheduler.forgetForeign(Object.values(lanes));
+    for (const destination of destinations.values()) {
+      scheduler.forgetForeign(Object.values(scheduler.lanesOf(destination)));
+    }
     for (const lane of recent) if (!partitions.has(lane.partition)) queue.addHint(lane);
   }
 }

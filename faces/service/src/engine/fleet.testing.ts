@@ -4,9 +4,10 @@ import { notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import { namesOf, wrapped } from "../model/store-wrappers/wrapped.ts";
 import type { NewTask } from "../model/task.ts";
-import { memoryStore } from "../stores/memory/memory-store.ts";
+import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
+import { shardedStore } from "../stores/sharded/sharded-store.ts";
 import { batch, DESTINATION, newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 
@@ -23,14 +24,39 @@ export interface FleetOptions {
   /** How long an attempt takes. Default: 20 ms. */
   readonly durationMs?: number;
   readonly outcome?: Outcome;
+  /** The number of shards of the store. Default: it is not sharded. */
+  readonly shards?: number;
 }
 
 type Call = (...args: readonly unknown[]) => unknown;
 
+/** The store, whose calls are answered by `answer`. */
+function answering(inner: Store, answer: (call: () => unknown) => unknown): Store {
+  const changed = <Part extends object>(part: Part): Part => {
+    const changes: Record<string, Call> = {};
+    for (const name of namesOf(part)) {
+      const value = part[name];
+      if (typeof value !== "function" || name === "onHint" || name === "close") continue;
+      changes[String(name)] = (...args) => answer(() => (part[name] as Call)(...args));
+    }
+    return wrapped(part, changes as Partial<Part>);
+  };
+  return wrapped(changed(inner), { query: changed(inner.query) });
+}
+
 export async function fleet(names: readonly string[], options: FleetOptions = {}) {
   const { durationMs = 20, outcome = statusOutcome(200) } = options;
   const clock = virtualClock(T0);
-  const store = memoryStore({ exclusive: false, clock });
+  /** The numbers of shards that reject every call. */
+  const down = new Set<number>();
+  const memories = Array.from({ length: options.shards ?? 1 }, () =>
+    memoryStore({ exclusive: false, clock }),
+  );
+  const [memory] = memories as [MemoryStore, ...MemoryStore[]];
+  const breakable = (inner: Store, shard: number): Store =>
+    answering(inner, (call) => (down.has(shard) ? Promise.reject(new Error("down")) : call()));
+  const store: Store =
+    options.shards === undefined ? memory : shardedStore(memories.map(breakable), { clock });
   const killed = new Set<string>();
   const sent: FleetSent[] = [];
   let inFlight = 0;
@@ -38,13 +64,11 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
 
   /** A node that was killed gets no more results. */
   const storeOf = (nodeId: string): Store => {
-    const changes: Record<string, Call> = {};
-    for (const [name, value] of Object.entries(store)) {
-      if (typeof value !== "function" || name === "onHint") continue;
-      const call = value as Call;
-      changes[name] = (...args) => (killed.has(nodeId) ? new Promise(() => {}) : call(...args));
-    }
-    return wrapped<Store>(store, changes as Partial<Store>);
+    const living = (inner: Store) =>
+      answering(inner, (call) => (killed.has(nodeId) ? new Promise(() => {}) : call()));
+    const { shards } = store;
+    if (shards === undefined) return living(store);
+    return wrapped(living(store), { shards: { ...shards, stores: shards.stores.map(living) } });
   };
 
   const boot = async (nodeId: string, nodeStore: Store = storeOf(nodeId)) => {
@@ -83,7 +107,7 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
     const stored = await store.getDestination(TENANT, DESTINATION);
     const row = stored ?? blankDestination(TENANT, DESTINATION);
     const changed = { ...row, version: row.version + 1, document: JSON.stringify(document) };
-    store.commitNow(batch({ now: clock.now(), destinations: [{ row: changed }] }));
+    await store.commit(batch({ now: clock.now(), destinations: [{ row: changed }] }));
   }
 
   /** Creates a task on that node, in a partition of its choice unless there is a key. */
@@ -92,7 +116,7 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
     const base = newTask({ createdAt: now, scheduledAt: now, ...fields });
     const byte = engine.partitionByte(TENANT, base.idempotencyKey) ?? 0;
     const partition = byte.toString(16).padStart(2, "0");
-    const taskId = base.taskId.replace(/-80..-/u, `-80${partition}-`);
+    const taskId = base.taskId.replace(/-80..(?=-.{12}$)/u, `-80${partition}`);
     const fingerprint = base.idempotencyKey === null ? null : "fingerprint";
     const created = new Promise<CreateResult>((done, failed) =>
       engine.create({ ...base, taskId }, fingerprint, done, failed),
@@ -105,6 +129,9 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
   return {
     clock,
     store,
+    /** The store behind each shard. */
+    memories,
+    down,
     engines,
     boot,
     storeOf,

@@ -7,7 +7,7 @@ import type { DestinationReport, Renewal } from "../model/node-report.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { isUnused, reportOf } from "./destination/fleet-report.ts";
-import type { FleetView } from "./destination/fleet-state.ts";
+import type { FleetPlace, FleetView } from "./destination/fleet-state.ts";
 import { assignPartitions } from "./node/assign-partitions.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 
@@ -19,6 +19,9 @@ const REPORT_MS = 1000;
 
 /** The destinations of one exchange. The others follow in the next ones. */
 const MAX_REPORTS = 500;
+
+/** The destinations whose shares this fleet grants. */
+export type HomeDestinations = Pick<Destinations, "values">;
 
 export interface FleetParts {
   readonly nodeId: string;
@@ -105,13 +108,20 @@ export class Fleet implements FleetView<DestinationRuntime> {
     return this.#nodes.length === 1;
   }
 
+  /** The place of this node in the last list of live nodes. */
+  get place(): FleetPlace {
+    const rank = this.#nodes.indexOf(this.#parts.nodeId);
+    return { nodes: this.nodeCount, rank: Math.max(0, rank) };
+  }
+
   get nodeCount(): number {
     return Math.max(1, this.#nodes.length);
   }
 
   /** One node of the fleet removes old tasks and unused rows. */
   isSweeper(): boolean {
-    return this.#parts.partitions.has(0);
+    const { partitions } = this.#parts;
+    return partitions.has(partitions.all[0] as number);
   }
 
   /** Called when a task waits for a share. */
@@ -146,7 +156,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
   }
 
   /** The lease had ended, so other nodes may have got the shares of this one. */
-  dropShares(destinations: Destinations): void {
+  dropShares(destinations: HomeDestinations): void {
     for (const destination of destinations.values()) {
       destination.dropShare();
       if (!this.#takesAll) this.#active.add(destination);
@@ -162,7 +172,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
    * Follows the list of live nodes. A node that is not alone any more has no share until its next
    * report, in which it also agrees to share.
    */
-  follow(renewal: Renewal, destinations: Destinations, now: number): FleetChange {
+  follow(renewal: Renewal, destinations: HomeDestinations, now: number): FleetChange {
     const { nodeId, partitions } = this.#parts;
     const { nodes } = renewal;
     const takesAll = renewal.takesAll && nodes.length === 1;
@@ -171,7 +181,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
     const before = partitions.list;
     this.#nodes = nodes;
     this.#takesAll = takesAll;
-    partitions.assign(assignPartitions(nodes, nodeId, partitions.count));
+    partitions.assign(assignPartitions(nodes, nodeId, partitions.all));
     if (!isSameFleet || this.#history.length === 0) this.#recordNodes(now);
     this.followBudgets(now);
     for (const destination of destinations.values()) {

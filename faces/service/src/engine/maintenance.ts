@@ -4,6 +4,7 @@
  * tasks whose retention is over, idle destinations and rows that nothing uses.
  */
 import type { Cancel, Clock } from "@redrive/core";
+import type { TaskRef } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
@@ -35,6 +36,8 @@ export interface MaintenanceParts {
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
   readonly runner: Runner;
+  /** Whether the task is in the store of this maintenance, which is one shard of several. */
+  readonly isOwn: (task: TaskRef) => boolean;
   readonly rescuer: Rescuer;
   readonly storeSync: StoreSync;
   readonly retentionMs: number | undefined;
@@ -138,9 +141,9 @@ export class Maintenance {
   }
 
   #abortAttempts(): void {
-    const { events, time, runner } = this.#parts;
+    const { events, time, runner, isOwn } = this.#parts;
     events.emit(time.now(), { type: "node.lease-lost" });
-    runner.abort(new Error("the node's lease is lost"));
+    runner.abort(new Error("the node's lease is lost"), isOwn);
   }
 
   /** A full slice is repeated soon, so that the removal keeps up with new tasks. */

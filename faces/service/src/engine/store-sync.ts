@@ -163,7 +163,7 @@ export class StoreSync {
     for (const { tenantId, destination, lane, partition, dueAt } of lanes) {
       const saved = guards.get(`${tenantId}\n${destination}`);
       const found = destinations.getOrCreate(tenantId, destination, saved ?? null);
-      scheduler.expectDueAt(found.lanes[lane], dueAt, partition);
+      scheduler.expectDueAt(scheduler.lanesOf(found)[lane], dueAt, partition);
     }
   }
 

@@ -11,6 +11,7 @@ import { storeFailure } from "../model/store-wrappers/coded-store.ts";
 import type { NewTask } from "../model/task.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
+import type { TaskQueue } from "./commit/commit-queues.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { eventLabels, type WritableEventBody } from "./events/engine-event.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
@@ -18,21 +19,27 @@ import type { NodeState } from "./node/node-state.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 import { scheduleFollowUps } from "./run/follow-up-tasks.ts";
 import type { Runner } from "./run/runner.ts";
-import type { Scheduler } from "./schedule/scheduler.ts";
+import type { Schedule } from "./schedule/scheduler.ts";
 
 export interface TaskOperationsParts {
   readonly time: EngineTime;
   readonly node: NodeState;
   readonly destinations: Destinations;
-  readonly scheduler: Scheduler;
-  readonly queue: CommitQueue;
-  readonly partitions: OwnPartitions;
+  readonly scheduler: Schedule;
+  readonly queue: TaskQueue;
+  /** The partitions and the queue of the shard that holds the task. */
+  readonly placeOf: (taskId: string) => TaskPlace;
   readonly runner: Runner;
   readonly events: EngineEvents;
 }
 
 /** The part of a canceled task that its event shows. */
 export type CancelledTask = Pick<NewTask, "destination" | "labels">;
+
+export interface TaskPlace {
+  readonly partitions: OwnPartitions;
+  readonly queue: CommitQueue;
+}
 
 export class TaskOperations {
   readonly #parts: TaskOperationsParts;
@@ -112,8 +119,9 @@ export class TaskOperations {
       queue.addRetryNow({ request, done, failed }),
     );
     if (result.kind === "rescheduled") {
-      const { lanes } = destinations.getOrCreate(request.tenantId, result.destination);
-      scheduler.expectTask(lanes[result.lane], request.taskId, time.now());
+      const destination = destinations.getOrCreate(request.tenantId, result.destination);
+      const lane = scheduler.laneOf(destination, result.lane, request.taskId);
+      scheduler.expectTask(lane, request.taskId, time.now());
       this.#hintOf(request, result);
       queue.request();
     }
@@ -125,7 +133,8 @@ export class TaskOperations {
     { tenantId, taskId }: TaskRef,
     { destination, lane }: Extract<RetryNowResult, { kind: "rescheduled" }>,
   ): void {
-    const { partitions, queue, time } = this.#parts;
+    const { placeOf, time } = this.#parts;
+    const { partitions, queue } = placeOf(taskId);
     const partition = partitions.of(taskId);
     if (partitions.has(partition)) return;
     queue.addHint({ tenantId, destination, lane, partition, dueAt: time.now() });

@@ -135,6 +135,20 @@ export const NO_OTHERS: OtherNodes = {
   demand: 0,
 };
 
+/** A renewal whose reserved instants are on another clock, which is `ms` ahead of the store's. */
+export function shiftedRenewal(renewal: Renewal, ms: number): Renewal {
+  const shifted = (rate: RateReservation | null) =>
+    rate && { startAt: rate.startAt + ms, count: rate.count };
+  return {
+    ...renewal,
+    destinations: renewal.destinations.map((share) => ({
+      ...share,
+      rate: shifted(share.rate),
+      retryRate: shifted(share.retryRate),
+    })),
+  };
+}
+
 /**
  * Reserves tokens of a rate. `nextAt` is the instant of the first token that nobody has reserved; 0 if
  * none was reserved yet. Stores that run their own language do the same (GCRA): a token is earned

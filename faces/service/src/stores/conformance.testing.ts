@@ -31,7 +31,16 @@ import {
   TENANT,
 } from "./store.testing.ts";
 
-export function storeConformance(name: string, open: () => Promise<Store>): void {
+export interface ConformanceSkips {
+  /** Why the content of the store cannot be moved. Default: it can. */
+  readonly transfer?: string;
+}
+
+export function storeConformance(
+  name: string,
+  open: () => Promise<Store>,
+  skips: ConformanceSkips = {},
+): void {
   describe(`${name} store`, () => {
     let store: Store;
     beforeEach(async () => {
@@ -373,7 +382,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
-    transferConformance(() => store, open);
+    if (skips.transfer === undefined) transferConformance(() => store, open);
+    else it.skip(`transfer: ${skips.transfer}`);
     fleetConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);

@@ -8,6 +8,7 @@ import type { OwnPartitions } from "../node/own-partitions.ts";
 import { claimRequestOf, type PlannedClaim } from "../schedule/planned-claim.ts";
 import { hintsOf } from "./commit-hints.ts";
 import type { CommitItems, CreateItem } from "./commit-queue.ts";
+import type { RowHomes } from "./row-homes.ts";
 
 /** A commit that is under way: its batch, and what is needed to handle its result. */
 export interface PendingCommit extends CommitItems {
@@ -22,10 +23,15 @@ export interface PendingCommit extends CommitItems {
 /**
  * The commit without claims, and starts of new tasks, at destinations whose row it writes. A shared
  * store is atomic per partition only, and the row may be in another one. The claims wait until the row
- * is stored: if another node has written it first, they must not be made.
+ * is stored: if another node has written it first, they must not be made. `elsewhere`: the destinations
+ * whose row another commit loop writes.
  */
-export function rowsFirst(commit: PendingCommit): RowsFirst {
-  const isWritten = (destination: DestinationRuntime) => commit.written.includes(destination);
+export function rowsFirst(
+  commit: PendingCommit,
+  elsewhere: ReadonlySet<DestinationRuntime>,
+): RowsFirst {
+  const isWritten = (destination: DestinationRuntime) =>
+    commit.written.includes(destination) || elsewhere.has(destination);
   const isDeferred = commit.claims.map(({ lane }) => isWritten(lane.destination));
   const starts = commit.creates.flatMap((item, index) => {
     const permit = commit.permits[index];
@@ -61,18 +67,32 @@ export interface RowsFirst {
 export interface CommitBatchParts {
   readonly guardSaver: GuardSaver;
   readonly partitions: OwnPartitions;
+  /** Undefined: this loop writes all rows. */
+  readonly homes: RowHomes | undefined;
 }
 
-/** Builds a commit; undefined if there is nothing to write. */
+/** Is there nothing to write? */
+export function isEmptyBatch(batch: Batch): boolean {
+  const { destinations, creates, settles, cancels, retryNows, claims, hints, documents } = batch;
+  const tasks = creates.length + settles.length + cancels.length + retryNows.length + claims.length;
+  return tasks + destinations.length + hints.length + documents.length === 0;
+}
+
+/**
+ * Builds a commit; undefined if there is nothing to write. Adds the destinations to `elsewhere` whose
+ * row another commit loop writes before anything is claimed there.
+ */
 export function buildCommit(
   author: Pick<Batch, "now" | "nodeId">,
   items: CommitItems,
   permits: readonly (Permit | undefined)[],
   claims: readonly PlannedClaim[],
   changed: Set<DestinationRuntime>,
-  { guardSaver, partitions }: CommitBatchParts,
+  elsewhere: Set<DestinationRuntime>,
+  { guardSaver, partitions, homes }: CommitBatchParts,
 ): PendingCommit | undefined {
   const rows = changedRows(items, permits, claims, changed);
+  if (homes !== undefined) handOver(homes, rows, elsewhere);
   for (const destination of changed) guardSaver.recordChange(destination);
   const documents = guardSaver.take(author.now);
   const { creates, settles, cancels, retryNows, hints } = items;
@@ -99,6 +119,19 @@ export function buildCommit(
   };
   const written = [...rows.keys()];
   return { creates, settles, cancels, retryNows, hints, batch, permits, claims, written };
+}
+
+/** Leaves only the rows of this loop. */
+function handOver(
+  homes: RowHomes,
+  rows: Map<DestinationRuntime, DestinationRow>,
+  elsewhere: Set<DestinationRuntime>,
+): void {
+  for (const destination of rows.keys()) {
+    if (homes.isHere(destination)) continue;
+    rows.delete(destination);
+    if (homes.handOver(destination)) elsewhere.add(destination);
+  }
 }
 
 /**

@@ -8,7 +8,7 @@
  * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
  * the store refused the content of the commit, only the items that cause it fail.
  */
-import type { Cancel, Clock, Permit } from "@redrive/core";
+import type { Cancel, Clock } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
@@ -19,17 +19,16 @@ import type { EngineEvents } from "../events/engine-events.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
-import { buildCommit, type PendingCommit } from "./commit-batch.ts";
+import type { PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
-import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
-import { applyFailure, applyResult, type CommitContext, writeRowsFirst } from "./commit-results.ts";
+import { type CommitQueue, failItems } from "./commit-queue.ts";
+import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+import { gatherCommit } from "./gather-commit.ts";
 import { RefusedItems } from "./refused-items.ts";
-
-/** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
-const MAX_ITEMS = 256;
-const MIN_CLAIMS = 64;
+import type { RowHomes } from "./row-homes.ts";
+import { isSuspectClaim, type SuspectTurn } from "./suspect-turn.ts";
 
 /** The pause after a failed commit: 50 ms, doubling to one second. */
 const FIRST_PAUSE_MS = 50;
@@ -44,6 +43,10 @@ export interface CommitLoopParts {
   readonly reports: DocumentReports;
   readonly events: EngineEvents;
   readonly scheduler: Scheduler;
+  readonly schedule: Schedule;
+  /** Undefined: this loop writes the rows of all destinations. */
+  readonly homes: RowHomes | undefined;
+  readonly suspectTurn: SuspectTurn;
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
@@ -104,6 +107,11 @@ export class CommitLoop {
     return !this.#isBusy && this.#parts.queue.isEmpty();
   }
 
+  /** The last commit failed. */
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
   /** Commits nothing more. Everyone who waits gets the error. */
   close(error: unknown): void {
     this.#isClosed = true;
@@ -114,19 +122,20 @@ export class CommitLoop {
   }
 
   readonly #flush = (): void => {
-    const { clock, time, store, queue, runner } = this.#parts;
+    const { clock, store, queue, runner } = this.#parts;
     if (this.#delay.mayDelay(queue.settleCount(), runner.running())) {
       clock.endOfTurn(this.#flush);
       return;
     }
     this.#isRequested = false;
     if (this.#isBusy || this.#isClosed) return;
-    const commit = this.#gather(time.now());
+    const commit = gatherCommit(this.#parts, this.#context(), () => this.#mayClaimSuspect());
     if (commit === undefined) {
       this.#arm();
       return;
     }
     this.#isBusy = true;
+    this.#parts.suspectTurn.begin(this, commit.claims);
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
       (error: unknown) => {
@@ -136,21 +145,6 @@ export class CommitLoop {
     );
   };
 
-  #gather(now: number): PendingCommit | undefined {
-    const { node, scheduler, queue } = this.#parts;
-    const items = queue.take(MAX_ITEMS);
-    const { creates, settles, cancels, retryNows } = items;
-    const count = creates.length + settles.length + cancels.length + retryNows.length;
-    const mayClaim = node.isActive();
-    const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
-    const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
-    const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
-    const author = { now, nodeId: node.nodeId };
-    const commit = buildCommit(author, items, permits, claims, queue.takeChanged(), this.#parts);
-    const isAtomic = this.#parts.store.exclusive;
-    return commit === undefined || isAtomic ? commit : writeRowsFirst(this.#context(), commit);
-  }
-
   /**
    * At most one suspect is claimed in the name of this node, so that a crash accuses only one. The
    * store may also hold one whose claim this node does not know.
@@ -158,23 +152,20 @@ export class CommitLoop {
   #mayClaimSuspect(): boolean {
     const { runner, health } = this.#parts;
     this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
+    if (!this.#parts.suspectTurn.isFree(this)) return false;
     return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
   }
 
-  /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
-  #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    if (create.task.scheduledAt > now || this.#parts.node.isLoading) return undefined;
-    return this.#parts.scheduler.takeStart(destination, create.task, now);
-  }
-
   #context(): CommitContext {
-    const { scheduler, runner, reports, events, time } = this.#parts;
-    return { scheduler, runner, reports, events, now: time.now() };
+    const { scheduler, schedule, runner, reports, events, time, homes } = this.#parts;
+    const isShared = homes !== undefined;
+    return { scheduler, schedule, isShared, runner, reports, events, now: time.now() };
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {
     const { queue, health } = this.#parts;
     this.#isBusy = false;
+    this.#parts.suspectTurn.end(this);
     if (this.#isClosed) {
       // The commit may have happened, but nobody may rely on it.
       failItems(commit, this.#closedBy);
@@ -190,18 +181,19 @@ export class CommitLoop {
   /** `commits`: one commit, or the parts of one that was divided. */
   #fail(commits: readonly PendingCommit[], error: unknown): void {
     const { clock, queue, guardSaver, health } = this.#parts;
+    this.#parts.suspectTurn.end(this);
     if (this.#isClosed) {
       for (const commit of commits) failItems(commit, this.#closedBy);
       return;
     }
     guardSaver.recordFailure();
+    this.#failures++;
     for (const commit of commits) {
       queue.restore(commit.settles, commit.written, commit.hints);
       applyFailure(this.#context(), commit, error);
-      this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+      this.#mayHaveUnknownSuspect ||= commit.claims.some(isSuspectClaim);
     }
-    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
-    this.#failures++;
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1));
     this.#cancelPause = clock.alarm(pauseMs, () => {
       this.#isBusy = false;
       this.#request();
@@ -217,6 +209,7 @@ export class CommitLoop {
       return;
     }
     this.#isBusy = false;
+    this.#parts.suspectTurn.end(this);
     this.#request();
   }
 

@@ -11,13 +11,17 @@ import type { EngineEvents } from "../events/engine-events.ts";
 import { assignSlots } from "../schedule/assign-slots.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { PlannedClaim } from "../schedule/planned-claim.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import { type PendingCommit, rowsFirst } from "./commit-batch.ts";
 import { type CreateItem, failItems } from "./commit-queue.ts";
 
 export interface CommitContext {
   readonly scheduler: Scheduler;
+  /** The lanes of a destination on all shards. */
+  readonly schedule: Schedule;
+  /** Several shards wait for the rows that this loop writes. */
+  readonly isShared: boolean;
   readonly runner: ClaimRunner;
   readonly reports: DocumentReports;
   readonly events: EngineEvents;
@@ -34,7 +38,10 @@ export function applyResult(
     const stored = result.destinations[index] ?? null;
     const row = commit.batch.destinations[index]?.row;
     if (stored !== null) adopt(context, destination, stored);
-    else if (row !== undefined) recordWrite(context, destination, row);
+    else if (row !== undefined) {
+      recordWrite(context, destination, row);
+      if (context.isShared) context.schedule.unblock(destination, context.now);
+    }
   }
   reportEach(commit.settles, result.settles);
   for (const [index, item] of commit.creates.entries()) {
@@ -92,9 +99,10 @@ function applyCreate(
   const started = result.kind === "created" ? result.started : null;
   if (result.kind === "created" && started === null) {
     if (result.row !== null) adopt(context, destination, result.row);
-    destination.lanes.first.origin ??= originOf(create.task.targetUrl);
     const { taskId, scheduledAt } = create.task;
-    context.scheduler.expectTask(destination.lanes.first, taskId, scheduledAt);
+    const lane = context.scheduler.laneOf(destination, "first", taskId);
+    lane.origin ??= originOf(create.task.targetUrl);
+    context.scheduler.expectTask(lane, taskId, scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
@@ -112,34 +120,43 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
   const { cancels, retryNows } = commit;
   failItems({ creates: [], cancels, retryNows }, error);
   for (const claim of commit.claims) returnClaim(context, claim);
+  // The other shards go on without the row.
+  if (context.isShared)
+    for (const one of commit.written) context.schedule.unblock(one, context.now);
 }
 
 /**
  * The commit without claims from destinations whose rows it writes: those are claimed from in the next
- * commit.
+ * commit. Claims from destinations whose row another loop writes (`elsewhere`) wait for that.
  */
-export function writeRowsFirst(context: CommitContext, commit: PendingCommit): PendingCommit {
-  if (commit.written.length === 0) return commit;
-  const { commit: rows, claims, starts } = rowsFirst(commit);
-  for (const claim of claims) returnClaim(context, claim);
+export function writeRowsFirst(
+  context: CommitContext,
+  commit: PendingCommit,
+  elsewhere: ReadonlySet<DestinationRuntime>,
+): PendingCommit {
+  if (commit.written.length + elsewhere.size === 0) return commit;
+  const { commit: rows, claims, starts } = rowsFirst(commit, elsewhere);
+  for (const claim of claims) {
+    returnClaim(context, claim, elsewhere.has(claim.lane.destination));
+  }
   for (const { item, permit } of starts) returnStart(context, item, permit);
   return rows;
 }
 
-/** A planned claim is not made. */
-function returnClaim(context: CommitContext, claim: PlannedClaim): void {
+/** A planned claim is not made. `isBlocked`: it waits until the row of its destination is stored. */
+function returnClaim(context: CommitContext, claim: PlannedClaim, isBlocked = false): void {
   returnPermits(context, claim.lane.destination, claim.permits);
-  context.scheduler.recordUnclaimed(claim);
+  context.scheduler.recordUnclaimed(claim, isBlocked);
 }
 
 function adopt(
-  { scheduler, reports, now }: CommitContext,
+  { schedule, reports, now }: CommitContext,
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
   destination.adopt(row, now);
   reports.record(destination.documentName, destination.reading);
-  scheduler.unblock(destination, now);
+  schedule.unblock(destination, now);
 }
 
 /** A new task that was to start at once does not start. */
@@ -154,7 +171,7 @@ function returnStart(
 }
 
 function returnPermits(
-  { scheduler, now }: CommitContext,
+  { schedule, now }: CommitContext,
   destination: DestinationRuntime,
   permits: readonly Permit[],
 ): void {
@@ -163,7 +180,7 @@ function returnPermits(
   for (let at = permits.length - 1; at >= 0; at--) {
     destination.returnPermit(permits[at] as Permit, now);
   }
-  scheduler.unblock(destination, now);
+  schedule.unblock(destination, now);
 }
 
 function reportEach<Result>(

@@ -40,12 +40,13 @@ import {
   readDestination,
   type ServiceDestination,
 } from "../../model/stored-documents.ts";
+import { LANES } from "../../model/task.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
 import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
-import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
+import { type Lanes, ShardLanes, type WaitingLane } from "./waiting-lane.ts";
 
 /** A lane of a destination of this node. */
 export type DestinationLane = WaitingLane<DestinationRuntime>;
@@ -58,7 +59,9 @@ const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, thrott
 export class DestinationRuntime {
   readonly tenantId: string;
   readonly name: string;
-  readonly lanes: Lanes<DestinationRuntime>;
+  readonly shardLanes = new ShardLanes<DestinationRuntime>(this);
+  /** The lanes on the first shard, or in a store that is not sharded. */
+  readonly lanes: Lanes<DestinationRuntime> = this.shardLanes.of(0);
   readonly #random: Random;
   readonly #createdAt: number;
 
@@ -108,7 +111,11 @@ export class DestinationRuntime {
     this.row = blankDestination(key.tenantId, key.name);
     this.#createdAt = now;
     this.usedAt = now;
-    this.lanes = createLanes<DestinationRuntime>(this);
+  }
+
+  /** The lanes of its tasks on one shard of the store. */
+  lanesOf(shard: number): Lanes<DestinationRuntime> {
+    return this.shardLanes.of(shard);
   }
 
   /** Created on first use, so ten thousand destinations that only wait cost little. */
@@ -208,8 +215,7 @@ export class DestinationRuntime {
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
-    const { first, retry, suspect } = this.lanes;
-    if (Math.min(first.dueAt, retry.dueAt, suspect.dueAt) < Number.POSITIVE_INFINITY) return false;
+    if (this.shardLanes.dueAt(LANES) < Number.POSITIVE_INFINITY) return false;
     const { breaker, concurrency } = this.#admission?.guards ?? {};
     if (breaker !== undefined && breaker.state !== "CLOSED") return false;
     if (concurrency === undefined) return true;

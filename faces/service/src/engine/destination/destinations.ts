@@ -23,8 +23,10 @@ export interface DestinationsOptions {
   readonly serviceBudget?: SharedBudget | undefined;
   /** Default: no guard state is restored. */
   readonly readGuards?: ReadGuards | undefined;
-  /** The other nodes. Default: there are none. */
-  readonly fleet?: FleetView<DestinationRuntime> | undefined;
+  /** The other nodes that share a destination. Default: there are none. */
+  readonly fleetOf?:
+    | ((tenantId: string, name: string) => FleetView<DestinationRuntime>)
+    | undefined;
 }
 
 export class Destinations {
@@ -99,7 +101,8 @@ export class Destinations {
 
   #create(tenantId: string, name: string): DestinationRuntime {
     const random = this.#random.fork(`destination/${keyOf(tenantId, name)}`);
-    const { serviceBudget, fleet } = this.#options;
+    const { serviceBudget, fleetOf } = this.#options;
+    const fleet = fleetOf?.(tenantId, name);
     const key = { tenantId, name };
     return new DestinationRuntime(random, key, this.#time.now(), serviceBudget, fleet);
   }

@@ -17,7 +17,9 @@ import {
   type RateUse,
   type SlotUse,
 } from "../../model/node-report.ts";
+import { LANES } from "../../model/task.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
+import type { FleetPlace } from "./fleet-state.ts";
 
 /** A destination that was not used for this long gives its share back. */
 const KEPT_MS = 10_000;
@@ -72,9 +74,8 @@ export function isUnused(destination: DestinationRuntime, now: number): boolean 
  */
 function demandOf(destination: DestinationRuntime, now: number): number {
   const { admission, document, usedAt } = destination;
-  const { first, retry, suspect } = destination.lanes;
-  const dueAt = Math.min(first.dueAt, retry.dueAt, suspect.dueAt);
-  if (dueAt <= now) return document.concurrency?.max ?? admission.inFlight + 1;
+  if (destination.shardLanes.dueAt(LANES) <= now)
+    return document.concurrency?.max ?? admission.inFlight + 1;
   return admission.inFlight + (now - usedAt < KEPT_MS ? 1 : 0);
 }
 
@@ -94,8 +95,7 @@ function retryRateOf(destination: DestinationRuntime, now: number): RateUse | nu
   const rate =
     retryBudget && reservedRetries(retryBudget, destination.fleetState.maxNodes(retryBudget, now));
   if (rate === undefined) return null;
-  const { retry, suspect } = destination.lanes;
-  const isWaiting = Math.min(retry.dueAt, suspect.dueAt) <= now;
+  const isWaiting = destination.shardLanes.dueAt(["retry", "suspect"]) <= now;
   return { ...rate, wanted: isWaiting ? 1 : 0 };
 }
 
@@ -121,4 +121,16 @@ export function shareOf(
   const isLimited = document.concurrency !== undefined;
   const all = Number.POSITIVE_INFINITY;
   return { slots: isLimited ? slots : all, retrySlots: isLimited ? retrySlots : all, rate: kept };
+}
+
+/** The shard that grants shares cannot be reached: the node uses an equal part of each limit. */
+export function useEqualPart(
+  { admission, document, fleetState, reserved }: DestinationRuntime,
+  place: FleetPlace,
+  now: number,
+): void {
+  if (admission.share === undefined) return;
+  const kept = reserved.filter(({ used, count }) => used < count);
+  admission.share = fleetState.equalPart(document, place, kept, now);
+  admission.lacksShare = false;
 }

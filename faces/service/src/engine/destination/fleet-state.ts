@@ -1,8 +1,11 @@
 /** Fleet state: what a destination of this node knows of the other nodes, from the last exchange. */
 import {
   type BudgetPlace,
+  type Destination,
+  type FleetShare,
   type GuardOptions,
   type Guards,
+  type ReservedTokens,
   type RetryBudgetOptions,
   shareBudget,
 } from "@redrive/core";
@@ -12,6 +15,7 @@ import {
   NO_OTHERS,
   type OtherNodes,
   type RateReservation,
+  reserveRate,
 } from "../../model/node-report.ts";
 
 /** How many nodes are on the same store. */
@@ -28,6 +32,13 @@ export interface FleetView<Destination> extends FleetSize {
   readonly takesAll: boolean;
   /** A permit was requested. `admission.lacksShare` says whether a share was missing. */
   recordUse(destination: Destination): void;
+}
+
+/** A node among those that share a destination. */
+export interface FleetPlace {
+  readonly nodes: number;
+  /** From 0. */
+  readonly rank: number;
 }
 
 /** The view of a node that has no fleet. */
@@ -63,6 +74,8 @@ export class FleetState {
   /** The instants of the reserved retries of the last window. */
   #reservedRetries: readonly number[] = [];
   readonly #fleet: FleetSize;
+  /** The next token of the node's equal part of the rate. */
+  #nextTokenAt = 0;
 
   constructor(fleet: FleetSize) {
     this.#fleet = fleet;
@@ -101,6 +114,29 @@ export class FleetState {
     this.slots = heldSince(this.slots, share.slots, now);
     this.retrySlots = heldSince(this.retrySlots, share.retrySlots, now);
     if (budget?.kind === "RATIO") this.#recordRetries(share.retryRate, budget.windowMs, now);
+  }
+
+  /**
+   * The node's part of the limits if each node uses an equal one. The parts add up to the limits, as
+   * long as the nodes know the same list of nodes. `kept`: reserved tokens that are not used yet.
+   */
+  equalPart(
+    { concurrency, rate }: Destination,
+    { nodes, rank }: FleetPlace,
+    kept: readonly ReservedTokens[],
+    now: number,
+  ): FleetShare {
+    const partOf = (limit: number) => Math.floor(limit / nodes) + (rank < limit % nodes ? 1 : 0);
+    const slots = concurrency ? partOf(concurrency.max) : Number.POSITIVE_INFINITY;
+    const retrySlots = concurrency ? partOf(concurrency.maxRetries) : Number.POSITIVE_INFINITY;
+    if (rate?.limit === undefined) return { slots, retrySlots, rate: [] };
+    const perSecond = rate.limit.perSecond / nodes;
+    const use = { perSecond, burst: 1, wanted: Math.ceil(perSecond) };
+    const { reservation, nextAt } = reserveRate(use, this.#nextTokenAt, now);
+    this.#nextTokenAt = nextAt;
+    const intervalMs = 1000 / perSecond;
+    const added = reservation === null ? [] : [{ ...reservation, intervalMs, used: 0 }];
+    return { slots, retrySlots, rate: [...kept, ...added] };
   }
 
   /** A node reserves one retry at a time. */

@@ -2,6 +2,7 @@
  * Late tasks: finds the task that has been due for longest although its destination lets tasks through. A
  * round examines all destinations, a few at a time.
  */
+import { LANES } from "../../model/task.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 
 export class LateTasks {
@@ -13,9 +14,9 @@ export class LateTasks {
     return Math.min(this.#last, this.#current);
   }
 
-  record({ row, lanes: { first, retry, suspect } }: DestinationRuntime, now: number): void {
+  record({ row, shardLanes }: DestinationRuntime, now: number): void {
     if (row.pausedAt !== null || row.breakerState !== "CLOSED" || row.gateUntil > now) return;
-    const dueAt = Math.min(first.dueAt, retry.dueAt, suspect.dueAt);
+    const dueAt = shardLanes.dueAt(LANES);
     if (dueAt <= now) this.#current = Math.min(this.#current, dueAt);
   }
 

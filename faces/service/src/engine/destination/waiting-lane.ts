@@ -9,6 +9,8 @@ import type { HoldableLane } from "./lane-hold.ts";
 export interface WaitingLane<Destination = unknown> extends HoldableLane {
   readonly destination: Destination;
   readonly lane: Lane;
+  /** The shard of the store that holds its tasks. */
+  readonly shard: number;
   /** When the earliest task is due; Infinity when no task waits. */
   dueAt: number;
   /** The same by partition; undefined in a store with one partition. */
@@ -35,12 +37,41 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
 export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
 
 /** The other lane that competes for the same permits: first attempts and retries share them. */
-export function siblingOf<Destination extends { readonly lanes: Lanes<Destination> }>({
+export function siblingOf<Destination extends WithLanes<Destination>>({
   destination,
   lane,
+  shard,
 }: WaitingLane<Destination>): WaitingLane<Destination> | undefined {
   if (lane === "suspect") return undefined;
-  return destination.lanes[lane === "first" ? "retry" : "first"];
+  return destination.lanesOf(shard)[lane === "first" ? "retry" : "first"];
+}
+
+interface WithLanes<Destination> {
+  lanesOf(shard: number): Lanes<Destination>;
+}
+
+/** The lanes of a destination on each shard of the store, created on first use. */
+export class ShardLanes<Destination> {
+  readonly #destination: Destination;
+  readonly #byShard: (Lanes<Destination> | undefined)[] = [];
+
+  constructor(destination: Destination) {
+    this.#destination = destination;
+  }
+
+  of(shard: number): Lanes<Destination> {
+    this.#byShard[shard] ??= createLanes(this.#destination, shard);
+    return this.#byShard[shard];
+  }
+
+  /** When the earliest task of these lanes is due; Infinity: none waits. */
+  dueAt(names: readonly Lane[]): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const lanes of this.#byShard) {
+      for (const name of names) earliest = Math.min(earliest, lanes?.[name].dueAt ?? earliest);
+    }
+    return earliest;
+  }
 }
 
 /** A task of the lane is due, and no known guard or limit holds it. */
@@ -58,10 +89,11 @@ export function isDueBefore(one: WaitingLane, other: WaitingLane): boolean {
 }
 
 /** The empty lanes of a new destination. */
-export function createLanes<Destination>(destination: Destination): Lanes<Destination> {
+function createLanes<Destination>(destination: Destination, shard: number): Lanes<Destination> {
   const lane = (name: Lane): WaitingLane<Destination> => ({
     destination,
     lane: name,
+    shard,
     dueAt: Number.POSITIVE_INFINITY,
     dueAts: undefined,
     stamp: 0,

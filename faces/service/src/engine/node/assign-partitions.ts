@@ -9,14 +9,14 @@ import { hashOf } from "../../model/partition.ts";
 export function assignPartitions(
   nodes: readonly string[],
   nodeId: string,
-  partitions: number,
+  partitions: readonly number[],
 ): readonly number[] {
   if (!nodes.includes(nodeId)) return [];
-  if (nodes.length === 1) return Array.from({ length: partitions }, (_, partition) => partition);
+  if (nodes.length === 1) return partitions;
   const sorted = [...nodes].sort();
-  const room = new Map(sorted.map((node) => [node, Math.ceil(partitions / sorted.length)]));
+  const room = new Map(sorted.map((node) => [node, Math.ceil(partitions.length / sorted.length)]));
   const own: number[] = [];
-  for (let partition = 0; partition < partitions; partition++) {
+  for (const partition of partitions) {
     const owner = ownerOf(sorted, partition, room);
     room.set(owner, (room.get(owner) ?? 0) - 1);
     if (owner === nodeId) own.push(partition);

@@ -14,16 +14,19 @@ const TURN_TASKS = 256;
 
 export class OwnPartitions {
   readonly #count: number;
+  /** The partitions that the store uses. */
+  readonly all: readonly number[];
   #own: readonly number[] = [];
   #isOwn: readonly boolean[] = [];
   #turn = 0;
   #turnAt = 0;
   #turnTasks = 0;
 
-  /** `count`: the partitions of the store. */
-  constructor(count: number) {
+  /** `count`: the partitions of the store. `all`: those that it uses. Default: all. */
+  constructor(count: number, all = Array.from({ length: count }, (_, partition) => partition)) {
     this.#count = count;
-    this.assign(Array.from({ length: count }, (_, partition) => partition));
+    this.all = all;
+    this.assign(all);
   }
 
   get list(): readonly number[] {
@@ -33,10 +36,6 @@ export class OwnPartitions {
   /** True if the store has a single partition. */
   get isSingle(): boolean {
     return this.#count === 1;
-  }
-
-  get count(): number {
-    return this.#count;
   }
 
   assign(own: readonly number[]): void {
@@ -56,6 +55,21 @@ export class OwnPartitions {
   byteFor(tenantId: string, idempotencyKey: string | null, now: number): number | undefined {
     if (idempotencyKey !== null) return partitionByteOfKey(tenantId, idempotencyKey);
     if (this.isSingle) return undefined;
+    const turn = this.#turnAfter(now);
+    if (this.#own.length === 0) return turn % PARTITION_VALUES;
+    // The bits above the partition make the tasks of a node spread in a store with more partitions.
+    const partition = this.#own[turn % this.#own.length] as number;
+    const rounds = PARTITION_VALUES / this.#count;
+    return partition + this.#count * (Math.floor(turn / this.#own.length) % rounds);
+  }
+
+  /** The partition for a new task without a key: one of this node, if it has any. */
+  next(now: number): number {
+    const list = this.#own.length === 0 ? this.all : this.#own;
+    return list[this.#turnAfter(now) % list.length] as number;
+  }
+
+  #turnAfter(now: number): number {
     const isOver = now - this.#turnAt >= TURN_MS || this.#turnTasks >= TURN_TASKS;
     if (isOver || now < this.#turnAt) {
       this.#turn++;
@@ -63,10 +77,6 @@ export class OwnPartitions {
       this.#turnTasks = 0;
     }
     this.#turnTasks++;
-    if (this.#own.length === 0) return this.#turn % PARTITION_VALUES;
-    // The bits above the partition make the tasks of a node spread in a store with more partitions.
-    const partition = this.#own[this.#turn % this.#own.length] as number;
-    const rounds = PARTITION_VALUES / this.#count;
-    return partition + this.#count * (Math.floor(this.#turn / this.#own.length) % rounds);
+    return this.#turn;
   }
 }

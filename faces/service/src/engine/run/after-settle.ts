@@ -16,12 +16,12 @@ import {
 } from "../events/engine-event.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
 import { originOf } from "../schedule/origin.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule } from "../schedule/scheduler.ts";
 import { scheduleFollowUps } from "./follow-up-tasks.ts";
 
 export interface SettledTaskParts {
   readonly time: EngineTime;
-  readonly scheduler: Scheduler;
+  readonly scheduler: Schedule;
   readonly events: EngineEvents;
   readonly destinations: Destinations;
 }
@@ -43,7 +43,7 @@ export function applySettled(
 ): void {
   scheduleFollowUps(scheduler, destinations, settle.onEnd, result);
   if (result === "PENDING") {
-    const lane = destination.lanes[settle.lane];
+    const lane = scheduler.laneOf(destination, settle.lane, task.taskId);
     lane.origin ??= originOf(task.targetUrl);
     scheduler.expectTask(lane, task.taskId, settle.nextAttemptAt);
   }

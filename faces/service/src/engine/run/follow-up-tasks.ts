@@ -6,7 +6,7 @@ import type { OnEnd, Settle, SettleResult, StartedTask } from "../../model/batch
 import type { DeliverySettings } from "../../model/delivery/delivery-settings.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { Destinations } from "../destination/destinations.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule } from "../schedule/scheduler.ts";
 
 /** The follow-up tasks for each way in which this settle may end the task; undefined: none. */
 export type FollowUp = (
@@ -29,7 +29,7 @@ export function withFollowUps(
 
 /** Schedules the tasks that were created together with this end. */
 export function scheduleFollowUps(
-  scheduler: Scheduler,
+  scheduler: Schedule,
   destinations: Destinations,
   onEnd: OnEnd | undefined,
   result: SettleResult,
@@ -37,7 +37,8 @@ export function scheduleFollowUps(
   if (onEnd === undefined || result === "PENDING" || result === "fenced") return;
   const followUps: readonly NewTask[] = onEnd[result] ?? [];
   for (const next of followUps) {
-    const { lanes } = destinations.getOrCreate(next.tenantId, next.destination);
-    scheduler.expectTask(lanes.first, next.taskId, next.scheduledAt);
+    const destination = destinations.getOrCreate(next.tenantId, next.destination);
+    const lane = scheduler.laneOf(destination, "first", next.taskId);
+    scheduler.expectTask(lane, next.taskId, next.scheduledAt);
   }
 }

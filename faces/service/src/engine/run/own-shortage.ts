@@ -5,7 +5,7 @@
  */
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Schedule } from "../schedule/scheduler.ts";
 import type { HeldClaim } from "./held-claims.ts";
 
 /**
@@ -16,10 +16,7 @@ const MAX_ORIGIN_HOLDS = 10;
 
 /** Records whether the attempt lacked something. True if it counts as not sent. */
 export function recordShortage(
-  {
-    scheduler: { slots },
-    events,
-  }: { readonly scheduler: Scheduler; readonly events: EngineEvents },
+  { scheduler: { slots }, events }: { readonly scheduler: Schedule; readonly events: EngineEvents },
   { origin = "" }: HeldClaim,
   { shortage, errorMessage, outcome }: AttemptResult,
   now: number,

@@ -20,11 +20,10 @@ import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
 import { isDisabled } from "../../model/delivery/delivery-settings.ts";
 import { isUnreadable, type PolicyCache } from "../../model/policy-cache.ts";
 import type { ClaimRunner } from "../commit/claim-runner.ts";
-import type { CommitQueue } from "../commit/commit-queue.ts";
+import type { TaskQueue } from "../commit/commit-queues.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { guardAt, type Hold } from "../destination/lane-hold.ts";
 import { eventLabels, type WritableEventBody } from "../events/engine-event.ts";
-import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
 import { waitsOf } from "./attempt-waits.ts";
@@ -52,8 +51,9 @@ import { holdOf } from "./unreadable-policy.ts";
 export interface RunnerParts extends SettledTaskParts {
   readonly clock: Clock;
   readonly random: Random;
-  readonly node: NodeState;
-  readonly queue: CommitQueue;
+  /** May the attempt of this claim start now? */
+  readonly mayStart: (task: StartedTask) => boolean;
+  readonly queue: Pick<TaskQueue, "addSettle">;
   readonly policies: PolicyCache;
   readonly deliver: Deliver;
   readonly followUp: FollowUp;
@@ -159,7 +159,7 @@ export class Runner implements ClaimRunner {
     // The claim has its permit, so no guard holds it now.
     const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now);
     const throttled = wasThrottled(policy, task);
-    if (!this.#parts.node.mayStart(task.claimedAt)) this.#release(claim);
+    if (!this.#parts.mayStart(task)) this.#release(claim);
     else if (decision.kind === "stop")
       this.#expire(claim, decision.reason, finalHold(claim, policy, now));
     else if (isDisabled(destination.delivery, task.targetUrl)) this.#expire(claim, "target-gone");
@@ -266,10 +266,14 @@ export class Runner implements ClaimRunner {
     });
   }
 
-  /** Aborts every running attempt, because the lease is lost or the grace period is over. */
-  abort(reason: unknown): void {
+  /**
+   * Aborts every running attempt, because the lease is lost or the grace period is over. `isAffected`:
+   * only those of one shard.
+   */
+  abort(reason: unknown, isAffected: (task: TaskRef) => boolean = () => true): void {
     // A copy: an aborted attempt may be settled at once, which changes the list.
-    for (const { signal } of [...this.#held.values()]) signal?.abort(reason);
+    const affected = this.#held.values().filter(({ task }) => isAffected(task));
+    for (const { signal } of affected) signal?.abort(reason);
   }
 
   #emitStarted({ task, hold, waits }: HeldClaim, now: number): void {

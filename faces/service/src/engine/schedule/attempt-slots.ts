@@ -55,7 +55,9 @@ export class AttemptSlots {
   readonly #full: HoldableLane = { dueAt: 0, hold: undefined, heldUntil: 0 };
   #onlyTenant: string | undefined;
   #isShared = false;
-  #isFreed = false;
+  /** How often slots were freed. */
+  #freed = 0;
+  #onFreed: (() => void) | undefined;
 
   constructor(limits: AttemptLimits, turns: TurnCounter) {
     this.#limits = limits;
@@ -120,8 +122,9 @@ export class AttemptSlots {
 
   release(tenantId: string, origin: string | undefined, count = 1): void {
     this.#node.add(tenantId, -count);
-    this.#isFreed = true;
+    this.#freed++;
     if (origin !== undefined) this.#origins.add(origin, tenantId, -count);
+    this.#onFreed?.();
   }
 
   /** The lane waits for a slot of its origin. */
@@ -165,21 +168,24 @@ export class AttemptSlots {
     return this.#origins.shortagesOf(origin);
   }
 
-  /** Whether slots were freed since the last call. */
-  takeFreed(): boolean {
-    const isFreed = this.#isFreed;
-    this.#isFreed = false;
-    return isFreed;
+  /** How often slots were freed. It only grows. */
+  get freed(): number {
+    return this.#freed;
+  }
+
+  /** Calls the listener whenever a slot was freed. */
+  onFreed(listener: () => void): void {
+    this.#onFreed = listener;
   }
 
   /**
-   * When lanes that wait for slots are to be checked; 0: they are not. `hasAside`: tenants wait for
-   * slots of the node.
+   * When lanes that wait for slots are to be checked; 0: they are not. `mayEnter`: tenants wait for
+   * slots of the node, and some were freed.
    */
-  nextAt(now: number, hasAside: boolean): number {
+  nextAt(now: number, mayEnter: boolean): number {
     if (this.#nodeHold.until > now) return this.#nodeHold.until;
     if (this.#node.used >= this.#node.max) return Number.POSITIVE_INFINITY;
-    return (hasAside && this.#isFreed) || this.#origins.hasReady() ? now : 0;
+    return mayEnter || this.#origins.hasReady() ? now : 0;
   }
 
   /** When the first hold of an origin with waiting lanes ends. */

@@ -111,6 +111,17 @@ export class LaneHeap {
     return undefined;
   }
 
+  /** The lanes that are due, in the order of their turns, at most `max`. */
+  takeAll(now: number, max: number, hasRoom: (tenantId: string) => boolean): readonly LaneTurn[] {
+    const turns: LaneTurn[] = [];
+    while (turns.length < max) {
+      const turn = this.take(now, hasRoom);
+      if (turn === undefined) break;
+      turns.push(turn);
+    }
+    return turns;
+  }
+
   #takeFrom(tenant: TenantLanes, now: number): LaneTurn {
     const { lane, checkAt, sequence } = tenant.heap.pop() as LaneEntry;
     const { destination } = lane;

@@ -1,5 +1,5 @@
 /** Lane turns: small questions about lanes and their turns, for the scheduler. */
-import type { DestinationLane } from "../destination/destination-runtime.ts";
+import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { siblingOf } from "../destination/waiting-lane.ts";
 import { claimCapacity } from "./claim-capacity.ts";
 import type { LaneTurn } from "./lane-heap.ts";
@@ -27,4 +27,17 @@ export function isSuspect({ lane }: DestinationLane): boolean {
 export function mustWaitForSibling(lane: DestinationLane): boolean {
   const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
   return isOneByOne && siblingOf(lane)?.isClaimed === true;
+}
+
+/**
+ * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit? A retry
+ * that a guard holds does not block it, and neither does a suspect.
+ */
+export function mayStartNow(
+  { first, retry }: DestinationRuntime["lanes"],
+  dueAt: number,
+  now: number,
+): boolean {
+  if (first.dueAt <= now) return false;
+  return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
 }

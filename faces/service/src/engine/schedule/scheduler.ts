@@ -6,19 +6,20 @@
  */
 import { assertRange, type Permit } from "@redrive/core";
 import type { ClaimResult } from "../../model/batch.ts";
-import type { NewTask } from "../../model/task.ts";
+import type { Lane, NewTask } from "../../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
 import { OwnPartitions } from "../node/own-partitions.ts";
-import { type AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
+import type { AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
 import { duePartitions, expectIn, forgetDues, laneDueOf, recordDues } from "./lane-dues.ts";
-import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
-import { byTenantOf, isSuspect, mustWaitForSibling } from "./lane-turns.ts";
+import { LaneHeap, type LaneTurn } from "./lane-heap.ts";
+import { byTenantOf, isSuspect, mayStartNow, mustWaitForSibling } from "./lane-turns.ts";
 import { originOf } from "./origin.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
 import { RecentDues } from "./recent-dues.ts";
+import { SharedTurns } from "./shared-turns.ts";
 
 /** Further lanes wait for the next commit. */
 const MAX_LANES = 64;
@@ -38,11 +39,15 @@ const SUSPECT_RECHECK_MS = 1000;
 /** The tenant may take no slot of the node now. */
 const NO_ROOM = Symbol("no room on the node");
 
+/** What the parts that serve all shards need of a scheduler. `Schedulers` serves several. */
+export type Schedule = Pick<Scheduler, "slots" | "laneOf" | "expectTask" | "unblock">;
+
 export class Scheduler {
-  readonly #turns = new TurnCounter();
-  readonly #heap = new LaneHeap(this.#turns);
+  readonly #heap: LaneHeap;
   /** Suspects wait for each other and not for other tasks, so their lanes have their own heap. */
-  readonly #suspects = new LaneHeap(this.#turns);
+  readonly #suspects: LaneHeap;
+  /** The shard of the store whose lanes it schedules. */
+  readonly shard: number;
   /** The limits on running attempts. */
   readonly slots: AttemptSlots;
   readonly #partitions: OwnPartitions;
@@ -55,21 +60,42 @@ export class Scheduler {
    * from the store, so memory grows only with what is due soon.
    */
   horizonAt: number = Number.POSITIVE_INFINITY;
+  /** What `slots.freed` was when tenants without room were last restored. */
+  #freedSeen = 0;
+  /** Lanes wait for a slot of the node. */
+  waitsForSlot = false;
+  /** A lane of another shard got a slot. Its own scheduler checks it. */
+  onForeign: (lane: DestinationLane) => void = () => {};
 
   /**
    * `partitions`: those of this node. `claimAheadMs`: how long before its due instant a task may be
    * claimed. 0 to 1000.
    */
   constructor(
-    limits: AttemptLimits,
+    limits: AttemptLimits | SharedTurns,
     partitions: OwnPartitions = new OwnPartitions(1),
     claimAheadMs = CLAIM_AHEAD_MS,
+    shard = 0,
   ) {
     assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    const shared = limits instanceof SharedTurns ? limits : new SharedTurns(limits);
+    this.#heap = new LaneHeap(shared.turns);
+    this.#suspects = new LaneHeap(shared.turns);
+    this.shard = shard;
     this.#partitions = partitions;
-    this.slots = new AttemptSlots(limits, this.#turns);
+    this.slots = shared.slots;
     this.#claimAheadMs = claimAheadMs;
     this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
+  }
+
+  /** The lanes of a destination on this shard. */
+  lanesOf(destination: DestinationRuntime): DestinationRuntime["lanes"] {
+    return destination.lanesOf(this.shard);
+  }
+
+  /** The lane in which the task waits. */
+  laneOf(destination: DestinationRuntime, lane: Lane, _taskId: string): DestinationLane {
+    return this.lanesOf(destination)[lane];
   }
 
   /** A task of the lane is due at that instant. Another node claims the tasks of other partitions. */
@@ -113,22 +139,12 @@ export class Scheduler {
    */
   takeStart(destination: DestinationRuntime, task: NewTask, now: number): Permit | undefined {
     const { tenantId } = task;
-    if (!this.#mayStartNow(destination, task.scheduledAt, now)) return undefined;
+    if (!mayStartNow(this.lanesOf(destination), task.scheduledAt, now)) return undefined;
     const origin = originOf(task.targetUrl);
     if (!this.slots.mayStart({ tenantId, origin }, now)) return undefined;
     const permit = destination.takePermit(false, now);
     if (permit !== undefined) this.slots.take(tenantId, origin);
     return permit;
-  }
-
-  /**
-   * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
-   * A retry that a guard holds does not block it, and neither does a suspect.
-   */
-  #mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
-    const { first, retry } = lanes;
-    if (first.dueAt <= now) return false;
-    return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
   /**
@@ -140,14 +156,16 @@ export class Scheduler {
     const claims: PlannedClaim[] = [];
     const postponed: DestinationLane[] = [];
     let left = Math.min(limit, this.slots.free(now));
+    this.waitsForSlot = left === 0;
     if (left === 0) return claims;
     this.#restoreTenants();
     const suspect = withSuspect ? this.#planSuspect(now) : undefined;
     if (suspect !== undefined) claims.push(suspect);
     left -= claims.length;
     while (left > 0 && claims.length < MAX_LANES) {
-      this.slots.grant(now, (lane) => this.#scheduleOrFree(lane));
-      const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
+      this.slots.grant(now, (lane) => this.checkGranted(lane));
+      const most = Math.min(left, MAX_LANES - claims.length);
+      const due = this.#heap.takeAll(now, most, (tenantId) => this.slots.hasRoomOnNode(tenantId));
       if (due.length === 0) break;
       const planned = this.#planTurns(due, left, now, postponed);
       for (const { permits } of planned) left -= permits.length;
@@ -157,9 +175,16 @@ export class Scheduler {
     return claims;
   }
 
+  /** A slot was taken for the lane, which is to be checked. */
+  checkGranted(lane: DestinationLane): void {
+    if (lane.shard === this.shard) this.#scheduleOrFree(lane);
+    else this.onForeign(lane);
+  }
+
   /** Slots were freed, so tenants that had no room may have some. */
   #restoreTenants(): void {
-    if (!this.slots.takeFreed()) return;
+    if (this.slots.freed === this.#freedSeen) return;
+    this.#freedSeen = this.slots.freed;
     this.#heap.restore();
     this.#suspects.restore();
   }
@@ -229,17 +254,6 @@ export class Scheduler {
       const claim = this.#planClaim(turn.lane, 1, now);
       if (claim !== undefined && claim !== NO_ROOM) return claim;
     }
-  }
-
-  /** The lanes that are due, in the order of their turns. */
-  #takeDue(now: number, max: number): readonly LaneTurn[] {
-    const turns: LaneTurn[] = [];
-    while (turns.length < max) {
-      const turn = this.#heap.take(now, (tenantId) => this.slots.hasRoomOnNode(tenantId));
-      if (turn === undefined) break;
-      turns.push(turn);
-    }
-    return turns;
   }
 
   /** If both lanes of a destination are ready, the one whose task was due first. */
@@ -317,11 +331,13 @@ export class Scheduler {
       if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
       lane.parked = true;
       lane.parkedUntil = readyAt;
-    } else {
-      lane.stamp++;
-      lane.parked = false;
-      lane.blocked = true;
-    }
+    } else this.#block(lane);
+  }
+
+  #block(lane: DestinationLane): void {
+    lane.stamp++;
+    lane.parked = false;
+    lane.blocked = true;
   }
 
   /** The claim was committed. The result says when the next task of the lane is due. */
@@ -331,11 +347,12 @@ export class Scheduler {
     this.#schedule(lane);
   }
 
-  /** The claim was not made. */
-  recordUnclaimed({ lane, permits, origin }: PlannedClaim): void {
+  /** The claim was not made. `isBlocked`: the lane waits until its destination changes. */
+  recordUnclaimed({ lane, permits, origin }: PlannedClaim, isBlocked = false): void {
     lane.isClaimed = false;
     this.slots.release(lane.destination.tenantId, origin, permits.length);
-    this.#schedule(lane);
+    if (isBlocked) this.#block(lane);
+    else this.#schedule(lane);
   }
 
   /** What held a task of the lane after it was due: a guard, or the limit of the node. */
@@ -349,7 +366,7 @@ export class Scheduler {
    * succeeded or a guard was removed.
    */
   unblock(destination: DestinationRuntime, now: number): void {
-    for (const lane of Object.values(destination.lanes)) {
+    for (const lane of Object.values(this.lanesOf(destination))) {
       const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
       // The guard that holds the lane, and its end, may have changed too.
       if (isHeld) this.#park(lane, now);
@@ -359,7 +376,9 @@ export class Scheduler {
 
   /** When the next lane is to be checked; Infinity when none waits, or all wait for slots. */
   nextAt(now: number, withSuspect: boolean): number {
-    const slotsAt = this.slots.nextAt(now, this.#heap.hasAside());
+    const mayEnter = this.#heap.hasAside() && this.slots.freed !== this.#freedSeen;
+    const slotsAt = this.slots.nextAt(now, mayEnter);
+    this.waitsForSlot ||= slotsAt === Number.POSITIVE_INFINITY || this.#heap.hasAside();
     if (slotsAt > 0) return slotsAt;
     const at = Math.min(this.#heap.nextAt(), this.slots.nextOriginAt());
     return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;

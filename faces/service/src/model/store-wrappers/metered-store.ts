@@ -21,9 +21,10 @@ export interface MeteredStore {
 
 export function meteredStore(clock: Clock, inner: Store): MeteredStore {
   const listeners = new Set<CommitListener>();
-  async function commit(batch: Batch) {
+  const metered = (store: Store) => wrapped(store, { commit: (batch) => commit(store, batch) });
+  async function commit(store: Store, batch: Batch) {
     const startMs = clock.monotonicMs();
-    const result = await inner.commit(batch);
+    const result = await store.commit(batch);
     const claimed = result.claims.reduce((sum, { tasks }) => sum + tasks.length, 0);
     const sample = {
       items: itemsOf(batch) + claimed,
@@ -32,8 +33,11 @@ export function meteredStore(clock: Clock, inner: Store): MeteredStore {
     for (const listener of listeners) listener(sample);
     return result;
   }
+  const { shards } = inner;
   return {
-    store: wrapped(inner, { commit }),
+    store: wrapped(metered(inner), {
+      ...(shards && { shards: { ...shards, stores: shards.stores.map(metered) } }),
+    }),
     onCommit(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

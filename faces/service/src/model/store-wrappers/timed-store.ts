@@ -13,12 +13,14 @@ type Call = (...args: readonly unknown[]) => unknown;
 const UNTIMED: ReadonlySet<string> = new Set(["onHint", "close"]);
 
 export function timedStore(clock: Clock, inner: Store, limitMs: number = STORE_CALL_MS): Store {
-  const { query, documents } = inner;
+  const { query, documents, shards } = inner;
   const transfer = transferOf(inner);
-  return wrapped(timedPart(clock, inner, limitMs), {
-    query: timedPart(clock, query, limitMs),
-    documents: timedPart(clock, documents, limitMs),
-    ...(transfer && { transfer: timedPart(clock, transfer, limitMs) }),
+  const timed = <Part extends object>(part: Part) => timedPart(clock, part, limitMs);
+  return wrapped(timed(inner), {
+    query: timed(query),
+    documents: timed(documents),
+    ...(transfer && { transfer: timed(transfer) }),
+    ...(shards && { shards: { ...shards, stores: shards.stores.map(timed) } }),
   });
 }
 
