@@ -4,7 +4,7 @@
  * tasks whose retention is over, idle destinations and rows that nothing uses.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import type { TaskRef } from "../model/batch.ts";
+import type { StartedTask, TaskRef } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
@@ -140,10 +140,16 @@ export class Maintenance {
     if (!this.#isLost && (wasLost || hadGap)) queue.request();
   }
 
+  /**
+   * An exchange may have renewed the lease before this round noticed the gap. Claims that were made since
+   * then are not affected.
+   */
   #abortAttempts(): void {
-    const { events, time, runner, isOwn } = this.#parts;
+    const { events, time, runner, lease, isOwn } = this.#parts;
     events.emit(time.now(), { type: "node.lease-lost" });
-    runner.abort(new Error("the node's lease is lost"), isOwn);
+    const lostBefore = lease.isHeld() ? lease.heldSince() : Number.POSITIVE_INFINITY;
+    const isLost = (task: StartedTask) => isOwn(task) && task.claimedAt < lostBefore;
+    runner.abort(new Error("the node's lease is lost"), isLost);
   }
 
   /** A full slice is repeated soon, so that the removal keeps up with new tasks. */

@@ -152,6 +152,30 @@ describe("a shard that fails", () => {
     },
   );
 
+  it("repeats no attempt that starts after its return", async () => {
+    const { clock, store, down, engines, enqueue, sent } = await fleet(["node-1", "node-2"], {
+      durationMs: 3000,
+      shards: 2,
+    });
+    const [first] = engines as [Engine];
+    down.add(1);
+    // For longer than a lease.
+    await clock.advance(15_000);
+    down.delete(1);
+    const accepted: string[] = [];
+    for (let n = 0; n < 30; n++) {
+      const idempotencyKey = keyOn(1, first, store, 1000 * n);
+      await enqueue(first, { idempotencyKey }).then(
+        (taskId) => accepted.push(taskId),
+        () => {},
+      );
+      await clock.advance(100);
+    }
+    await clock.advance(60_000);
+    expect(accepted.length).toBeGreaterThan(10);
+    expect(sent.map(({ taskId }) => taskId).sort()).toEqual([...accepted].sort());
+  });
+
   it("gets the rows that were written meanwhile", async () => {
     const document = { retryBudget: false, breaker: { minCalls: 5, openMs: 60_000 } };
     const options = { document, outcome: statusOutcome(503), shards: 2 };

@@ -268,9 +268,9 @@ export class Runner implements ClaimRunner {
 
   /**
    * Aborts every running attempt, because the lease is lost or the grace period is over. `isAffected`:
-   * only those of one shard.
+   * only those of one shard, or of a lease that has ended.
    */
-  abort(reason: unknown, isAffected: (task: TaskRef) => boolean = () => true): void {
+  abort(reason: unknown, isAffected: (task: StartedTask) => boolean = () => true): void {
     // A copy: an aborted attempt may be settled at once, which changes the list.
     const affected = this.#held.values().filter(({ task }) => isAffected(task));
     for (const { signal } of affected) signal?.abort(reason);
