@@ -38,6 +38,8 @@ export interface ServiceFlags {
   readonly attemptsPerOrigin?: number;
   readonly leaseMs?: number;
   readonly alertUrl?: string;
+  /** False: no log line per attempt and end of a task. Default: true. */
+  readonly taskLog?: boolean;
   readonly config?: string;
 }
 
