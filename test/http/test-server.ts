@@ -96,6 +96,8 @@ function serviceOptions(options: TestServerOptions): Partial<RedriveOptions> {
     "alerts",
     "clock",
     "onFatal",
+    "blobs",
+    "maxBodyBytes",
   ] as const;
   const given = names.filter((name) => options[name] !== undefined);
   return Object.fromEntries(given.map((name) => [name, options[name]]));

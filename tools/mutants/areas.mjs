@@ -24,6 +24,7 @@ const ENGINE = [
 const AREAS = [
   { folder: "stores/memory/", tests: ["stores/memory/"] },
   { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
+  { folder: "bodies/", tests: ["bodies/"] },
   { folder: "engine/", tests: ENGINE },
   { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },

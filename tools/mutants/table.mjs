@@ -1,4 +1,5 @@
 /** Table: all mutants, by folder of the service. */
+import { bodies } from "./table/bodies.mjs";
 import { deliver } from "./table/deliver.mjs";
 import { destinations } from "./table/destinations.mjs";
 import { http } from "./table/http.mjs";
@@ -18,6 +19,7 @@ export const mutants = [
   ...run,
   ...destinations,
   ...schedules,
+  ...bodies,
   ...deliver,
   ...http,
   ...intake,

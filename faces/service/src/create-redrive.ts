@@ -4,17 +4,19 @@
  */
 import { getRandomValues } from "node:crypto";
 import { systemClock, systemRandom } from "@redrive/core";
+import { BlobCollector } from "./bodies/blob-collector.ts";
+import { Bodies } from "./bodies/bodies.ts";
+import { openServiceBlobs } from "./bodies/open-blobs.ts";
 import { memoize } from "./collections/bounded-cache.ts";
 import { checkTarget } from "./deliver/address-guard/target.ts";
 import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
-import { notStarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.ts";
+import { deliverTasks } from "./deliver-tasks.ts";
 import { Engine } from "./engine/engine.ts";
-import type { Deliver } from "./engine/run/deliver-function.ts";
-import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
-import { signingKeys } from "./intake/signing-keys.ts";
+import { openSecrets, sha256 } from "./intake/secrets.ts";
 import { uuidV7 } from "./model/ids.ts";
+import type { Store } from "./model/store.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { meteredStore } from "./model/store-wrappers/metered-store.ts";
 import { openStore } from "./open-store.ts";
@@ -60,11 +62,12 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   const fill = (bytes: Uint8Array) => getRandomValues(bytes);
   const secrets = await openSecrets(store.documents, fill, options.encryptionKey);
   const newId = uuidV7(fill);
+  const bodies = await openBodies(options, parts, () => newId(clock.now()));
   const engine = await Engine.open({
     clock,
     random: options.random ?? systemRandom,
     store,
-    deliver: deliverThrough(deliverer, secrets),
+    deliver: deliverTasks({ clock, deliverer, secrets, bodies }),
     followUp: (task, settle, settings, now) => followUpsOf(task, settle, settings, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
@@ -87,9 +90,15 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     newId,
     digest: sha256,
     secrets,
+    bodies,
+    close: async () => {
+      await parts.close();
+      await bodies.blobs?.close();
+    },
     checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
     alerts: options.alerts && resolveAlerts(options.alerts),
   });
+  collectBlobs(engine, store, bodies);
   try {
     await redrive.jobs.open();
   } catch (error) {
@@ -99,38 +108,23 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   return redrive;
 }
 
+async function openBodies(
+  { store: name, blobs: text, inlineBodyBytes: inlineBytes, maxBodyBytes }: RedriveOptions,
+  { clock, store }: OpenParts,
+  newBlobId: () => string,
+): Promise<Bodies> {
+  const { documents, exclusive } = store;
+  const options = { clock, documents, exclusive, newId: newBlobId };
+  const blobs = await openServiceBlobs(text, name, options);
+  return new Bodies({ blobs, newBlobId, inlineBytes, maxBodyBytes });
+}
+
+function collectBlobs(engine: Engine, { query }: Store, { blobs }: Bodies): void {
+  if (blobs === null) return;
+  const collector = new BlobCollector({ blobs, query, now: () => engine.now() });
+  engine.addMaintenance(() => collector.runOnce());
+}
+
 function rethrow(error: unknown): never {
   throw error;
 }
-
-function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
-  const signingKeysOf = signingKeys(secrets);
-  return (task, limits, done) => {
-    const opened = secrets.open(task);
-    const keys = signingKeysOf(task, limits.delivery);
-    if (opened === null || keys === null) {
-      const missing = opened === null ? NO_SECRET : NO_SIGNING_SECRET;
-      void Promise.resolve(notStarted({ kind: "fault" }, missing)).then(done);
-      return;
-    }
-    // It rejects only for an invalid request, which a retry would not change.
-    const fail = (error: unknown) => {
-      const errorMessage = error instanceof Error ? error.message : String(error);
-      done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
-    };
-    const request = keys.length === 0 ? opened : { ...opened, signingKeys: keys };
-    void deliverer.deliver(request, limits).then(done, fail);
-  };
-}
-
-const NO_SIGNING_SECRET = {
-  errorClass: "secret-unavailable",
-  errorMessage:
-    "a signing secret of the destination cannot be decrypted: its key is not in REDRIVE_ENCRYPTION_KEY",
-} as const;
-
-const NO_SECRET = {
-  errorClass: "secret-unavailable",
-  errorMessage:
-    "a header of the task cannot be decrypted: its key is not in REDRIVE_ENCRYPTION_KEY",
-} as const;

@@ -2,6 +2,8 @@
  * Index: the public API of `@redrive/service`.
  */
 export { systemClock, systemRandom } from "@redrive/core";
+export type { BodySource, StoredBody } from "./bodies/bodies.ts";
+export { type BlobsReport, inspectBlobs } from "./bodies/inspect-blobs.ts";
 export { createRedrive } from "./create-redrive.ts";
 export {
   type ReceivedWebhook,

@@ -16,6 +16,8 @@ import {
   type RetryBudgetDocument,
   type Rule,
 } from "@redrive/core";
+import { MAX_BODY_BYTES, MAX_INLINE_BYTES } from "./bodies/bodies.ts";
+import { BLOB_FORMS, checkBlobsText } from "./bodies/open-blobs.ts";
 import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
 import { checkTarget } from "./deliver/address-guard/target.ts";
 import {
@@ -40,6 +42,16 @@ export interface RedriveOptions {
    * lost when the process ends.
    */
   readonly store: string | Store;
+  /**
+   * Where bodies are stored that are too long for a row: `file:DIR`, or `s3://BUCKET/PREFIX`, which needs
+   * the package `@aws-sdk/client-s3`. The nodes of a fleet must share it. Default: the directory
+   * `PATH.blobs` next to a SQLite file; other stores refuse long bodies.
+   */
+  readonly blobs?: string;
+  /** Bodies of at most this many bytes are stored in the row. 0 to 1 MiB. Default: 64 KiB. */
+  readonly inlineBodyBytes?: number;
+  /** The longest body of a task, in bytes. 1 to 5 GiB. Default: 1 GiB. */
+  readonly maxBodyBytes?: number;
   /** Which targets need no entry in `allowTargets`. Default: `loopback`, for development. */
   readonly targets?: TargetMode;
   /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
@@ -116,6 +128,9 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
     STORE_FORMS,
     (value) => isObject(value) || (typeof value === "string" && isStoreText(value)),
   ),
+  blobs: typeRule(BLOB_FORMS, (value) => typeof value === "string"),
+  inlineBodyBytes: numberRule(0, MAX_INLINE_BYTES),
+  maxBodyBytes: numberRule(1, MAX_BODY_BYTES),
   targets: choiceRule("loopback", "public"),
   allowTargets: typeRule("a string", (value) => typeof value === "string"),
   resolver: choiceRule("dns", "system"),
@@ -150,6 +165,7 @@ export function checkOptions(options: RedriveOptions): TargetPolicy {
   }
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   if (typeof options.store === "string") checkStoreText(options.store);
+  if (options.blobs !== undefined) checkBlobsText(options.blobs);
   const { targets = "loopback", allowTargets = "", own = [], encryptionKey = "" } = options;
   checkEncryptionKey(encryptionKey);
   checkBudget(options);

@@ -3,10 +3,12 @@
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock } from "@redrive/core";
+import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
 import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
+import { BodyOperations } from "./intake/body-operations.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
@@ -55,6 +57,7 @@ export interface RedriveParts {
   readonly newId: NewId;
   readonly digest: Digest;
   readonly secrets: Secrets;
+  readonly bodies: Bodies;
   readonly onCommit: MeteredStore["onCommit"];
   readonly checkTarget: (url: string) => Target | RefusedTarget;
   /** Undefined: no alerts. */
@@ -77,6 +80,8 @@ const MAX_CIRCUITS = 1000;
 
 export class Redrive {
   readonly policies: Policies;
+  /** Bodies in the blob store. */
+  readonly bodies: BodyOperations;
   /** Paced redrives, which are kept in the store. */
   readonly jobs: RedriveJobs;
   readonly #intake: TaskIntake;
@@ -110,6 +115,7 @@ export class Redrive {
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);
     this.#intake = intake;
+    this.bodies = new BodyOperations(parts.bodies, intake);
     this.#deadLetters = new DeadLetterRedriver({
       ...parts,
       query: store.query,

@@ -28,11 +28,8 @@ export const intake = [
       search: 'if (!callback.ok) throw refusal(callback, "callbackUrl");',
       replace: "if (!callback.ok) return callbackUrl;",
     },
-    {
-      name: "a body of any size is stored",
-      search: "body !== null && body.length > MAX_INLINE_BODY",
-      replace: "false",
-    },
+  ]),
+  inService("intake/task-body.ts", [
     {
       name: "a later change of the caller's bytes reaches an attempt",
       search: "Uint8Array.prototype.slice.call(body)",
@@ -44,7 +41,30 @@ export const intake = [
       replace: 'method === "HEAD"',
     },
   ]),
+  inService("intake/task-intake.ts", [
+    {
+      name: "a body of any size is stored in the row",
+      search: "task.body !== null && task.body.length > this.#parts.bodies.inlineBytes",
+      replace: "false",
+    },
+    {
+      name: "a ref to any body is accepted",
+      search: "      await bodies.assertExists(tenantId, input.bodyRef);\n",
+      replace: "",
+    },
+    {
+      name: "the second upload of a replayed request stays",
+      search:
+        "if (accepted.replayed && bodyRef !== null) await bodies.discard(entry.tenantId, bodyRef);",
+      replace: "",
+    },
+  ]),
   inService("intake/fingerprint.ts", [
+    {
+      name: "a body in the blob store does not count for the fingerprint",
+      search: "return [text, ...blobParts(task.bodyRef)];",
+      replace: "return [text];",
+    },
     {
       name: "the order of headers changes the fingerprint",
       search: "    .sort();",

@@ -11,6 +11,7 @@ import { acceptedKeys } from "../serve/api-keys.ts";
 import { probePort } from "../serve/ports.ts";
 import { isLoopback } from "../serve/running-service.ts";
 import { isServerStore, type ServiceConfig, storePath } from "../serve/service-config.ts";
+import { checkBlobs } from "./doctor-blobs.ts";
 import type { Check } from "./doctor-check.ts";
 import { checkClock } from "./doctor-clock.ts";
 import { checkDocuments } from "./doctor-documents.ts";
@@ -32,6 +33,7 @@ export async function runChecks(
   return [
     checkNode(process.versions.node),
     ...(await checkStores(config.store, isRunning)),
+    await checkBlobs(config),
     await checkPort(config, isRunning),
     checkKey(config, apiKey),
     checkEncryption(encryptionKey),

@@ -13,7 +13,7 @@ import {
 } from "../print/presentation.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { addListenFlags, addStoreFlag } from "../serve/serve.ts";
+import { addBlobsFlag, addListenFlags, addStoreFlag } from "../serve/serve.ts";
 import type { ServiceFlags } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
 
@@ -27,9 +27,9 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("doctor")
     .description(
-      "Check that a service can run here: Node.js, store, port, keys, encryption, clock.",
+      "Check that a service can run here: Node.js, store, bodies, port, keys, encryption, clock.",
     );
-  addStoreFlag(addListenFlags(command)).option(
+  addBlobsFlag(addStoreFlag(addListenFlags(command))).option(
     "--config <file>",
     "JSON configuration file, as for `redrive serve`",
   );

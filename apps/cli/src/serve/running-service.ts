@@ -116,6 +116,7 @@ function serviceOptions(config: ServiceConfig, port: number) {
     targets:
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
+    ...bodyOptions(config),
     ...(allowTargets !== undefined && { allowTargets }),
     ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),
@@ -127,6 +128,14 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(alerts !== undefined && { alerts }),
     ...(maxClockStepMs !== undefined && { maxClockStepMs }),
     ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
+  };
+}
+
+function bodyOptions({ blobs, inlineBodyBytes, maxBodyBytes }: ServiceConfig) {
+  return {
+    ...(blobs !== undefined && { blobs }),
+    ...(inlineBodyBytes !== undefined && { inlineBodyBytes }),
+    ...(maxBodyBytes !== undefined && { maxBodyBytes }),
   };
 }
 

@@ -14,7 +14,15 @@ import type { ServiceFlags } from "./service-config.ts";
 
 export function addServe(parent: Command, terminal: Terminal): void {
   const command = parent.command("serve").description("Run the service.");
-  addStoreFlag(addListenFlags(command));
+  addBlobsFlag(addStoreFlag(addListenFlags(command)));
+  command.addOption(
+    new Option(
+      "--max-body <bytes>",
+      "longest body of a task, at most 5368709120 (default: 1073741824, which is 1 GiB)",
+    )
+      .env("REDRIVE_MAX_BODY")
+      .argParser(integerFlag(1, 5 * 1024 ** 3)),
+  );
   command.addOption(
     new Option(
       "--allow-targets <list>",
@@ -40,6 +48,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
     "redrive serve",
     "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
     "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
+    "redrive serve --store postgres://db/redrive --blobs s3://my-bucket/redrive",
   );
   command.addHelpText(
     "after",
@@ -115,6 +124,12 @@ export function addStoreFlag(
 ): Command {
   const text = `${stores} (default: sqlite:redrive.db)`;
   return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
+}
+
+export function addBlobsFlag(command: Command): Command {
+  const text =
+    "where large bodies are stored: file:DIR or s3://BUCKET/PREFIX; all nodes must share it (default: next to a SQLite file)";
+  return command.addOption(new Option("--blobs <place>", text).env("REDRIVE_BLOBS"));
 }
 
 export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise<void> {

@@ -27,6 +27,8 @@ export interface ServiceFlags {
   readonly host?: string;
   readonly port?: number;
   readonly store?: string;
+  readonly blobs?: string;
+  readonly maxBody?: number;
   readonly allowTargets?: string;
   readonly resolver?: "dns" | "system";
   readonly insecureNoAuth?: boolean;
@@ -44,6 +46,11 @@ export interface ServiceFile {
   readonly host?: string;
   readonly port?: number;
   readonly store?: string;
+  /** Where large bodies are stored. Default: next to a SQLite file. */
+  readonly blobs?: string;
+  /** Bodies of at most this many bytes are stored in the row of their task. */
+  readonly inlineBodyBytes?: number;
+  readonly maxBodyBytes?: number;
   readonly allowTargets?: string;
   readonly resolver?: "dns" | "system";
   readonly hosts?: readonly string[];
@@ -91,6 +98,9 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
   port: numberRule(0, 65_535),
   store: textRule(/^.{1,4096}$/u, STORE_FORMS),
+  blobs: textRule(/^(?:file:|s3:\/\/).{1,4096}$/u, "file:DIR or s3://BUCKET/PREFIX"),
+  inlineBodyBytes: numberRule(0, 1024 ** 2),
+  maxBodyBytes: numberRule(1, 5 * 1024 ** 3),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
   resolver: choiceRule("dns", "system"),
   hosts: namesRule,
@@ -113,7 +123,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */
 export function serviceConfig(flags: ServiceFlags): ServiceConfig {
-  const { config: path, retryBudget, alertUrl, ...given } = flags;
+  const { config: path, retryBudget, alertUrl, maxBody, ...given } = flags;
   const file = path === undefined ? {} : readServiceFile(path);
   const known = Object.fromEntries(
     Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
@@ -126,6 +136,7 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...known,
     ...(retryBudget !== undefined && { retryBudget: retryBudgetFrom(retryBudget) }),
     ...(alertUrl !== undefined && { alerts: { ...file.alerts, url: alertUrl } }),
+    ...(maxBody !== undefined && { maxBodyBytes: maxBody }),
   };
   storePath(config.store);
   if (config.insecureNoAuth && config.allowTargets) throw openRelayError();

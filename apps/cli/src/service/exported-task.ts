@@ -21,6 +21,8 @@ export interface ExportedTask {
   readonly callbackUrl: string | null;
   readonly body: string | undefined;
   readonly bodyBase64: string | undefined;
+  /** Null or absent in exports of tasks without a large body. */
+  readonly bodyRef: string | null | undefined;
   /** An inline policy, which exists only in the task. */
   readonly policy: object | undefined;
 }
@@ -52,6 +54,7 @@ export function parseExportedTask(line: string): ExportedTask {
     callbackUrl: textOrNull("callbackUrl"),
     body: optionalText("body"),
     bodyBase64: optionalText("bodyBase64"),
+    bodyRef: read("bodyRef", orAbsent(orNull(isText)), "text or null"),
     policy: readField(exported, "policy", orAbsent(isObject), "an object"),
   };
 }

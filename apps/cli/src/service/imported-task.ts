@@ -52,7 +52,7 @@ function unmaskHeaders(
 /** Keeps the idempotency key that the target has seen, so that importing twice creates one task. */
 function taskToCreate(task: ExportedTask, headers: Record<string, string>): TaskToCreate {
   const { taskId, targetUrl, method, destination, idempotent, labels, deadlineAt } = task;
-  const { callbackUrl, body, bodyBase64, status, nextAttemptAt, policy, policyId } = task;
+  const { callbackUrl, body, bodyBase64, bodyRef, status, nextAttemptAt, policy, policyId } = task;
   const isDead = status === "EXHAUSTED";
   return {
     targetUrl,
@@ -64,6 +64,8 @@ function taskToCreate(task: ExportedTask, headers: Record<string, string>): Task
     idempotencyKey: task.idempotencyKey ?? taskId,
     ...(body !== undefined && { body }),
     ...(bodyBase64 !== undefined && { bodyBase64 }),
+    // The service refuses it unless it has the blobs of the exporting one.
+    ...(typeof bodyRef === "string" && { bodyRef }),
     ...(policy === undefined ? { policyId } : { policy: policy as PolicyDocument }),
     ...(nextAttemptAt !== null && { scheduledAt: nextAttemptAt }),
     ...(deadlineAt !== null && !isDead && { deadlineAt }),

@@ -1,7 +1,9 @@
 /** `redrive send`: creates a task in a running service, which retries the request if it fails. */
 import { isUtf8 } from "node:buffer";
+import { createReadStream, statSync } from "node:fs";
+import { Readable } from "node:stream";
 import { causedError, systemClock } from "@redrive/core";
-import type { CreatedTask, TaskToCreate } from "@redrive/service/client";
+import type { Client, CreatedTask, TaskToCreate } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readBytes } from "../input/documents.ts";
 import { addExamples, choiceFlag, durationFlag } from "../input/flags.ts";
@@ -70,9 +72,27 @@ export function addSend(parent: Command, terminal: Terminal): void {
     const remote = { url, json: output === "json", ...(apiKey && { apiKey }) };
     return callService(terminal, remote, async (client) => {
       const waitSeconds = Math.ceil((flags.wait ?? 0) / 1000);
-      return presentCreated(await client.createTask(taskToCreate(target, flags), { waitSeconds }));
+      const task = await withUpload(client, target, flags);
+      return presentCreated(await client.createTask(task, { waitSeconds }));
     });
   });
+}
+
+/** A longer file is uploaded as a stream, because a create may have at most 1 MiB in all. */
+const MAX_SENT_BYTES = 512 * 1024;
+
+async function withUpload(client: Client, target: string, flags: SendFlags): Promise<TaskToCreate> {
+  const { dataFile, json, data, ...rest } = flags;
+  const isFile = dataFile !== undefined && dataFile !== "-" && data === undefined;
+  if (!isFile || json !== undefined || !isLong(dataFile)) return taskToCreate(target, flags);
+  const stream = Readable.toWeb(createReadStream(dataFile)) as ReadableStream<Uint8Array>;
+  const { bodyRef } = await client.uploadBody(stream);
+  return { ...taskToCreate(target, rest), bodyRef };
+}
+
+/** A file that does not exist is reported when it is read. */
+function isLong(path: string): boolean {
+  return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > MAX_SENT_BYTES;
 }
 
 export function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate {

@@ -17,6 +17,7 @@ const task: Task = {
   targetUrl: "http://127.0.0.1:7437/orders",
   method: "POST",
   headers: {},
+  bodyRef: null,
   policyId: "demo",
   policyVersion: 1,
   idempotent: true,

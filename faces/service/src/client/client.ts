@@ -6,6 +6,7 @@ import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
+import type { BatchResult } from "../schemas/batch-schemas.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
@@ -20,7 +21,6 @@ import type {
 } from "../schemas/operation-schemas.ts";
 import type {
   AttemptList,
-  BatchResult,
   CancelView,
   DeadFilterFields,
   ListQuery,
@@ -28,6 +28,7 @@ import type {
   TaskReceipt,
   TaskView,
 } from "../schemas/task-schemas.ts";
+import { type BodyCalls, bodyCalls } from "./body-calls.ts";
 import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
 import {
   type ClientOptions,
@@ -40,6 +41,7 @@ import {
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 export type { EventOptions, ServiceEvent } from "./event-stream.ts";
 export { fullPage, type PagePosition } from "./full-page.ts";
+export type { RawBody } from "./transport.ts";
 
 /** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
@@ -49,7 +51,7 @@ export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
  */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
-export interface Client {
+export interface Client extends BodyCalls {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
   createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
   /** At most 1000 tasks. The service checks each one separately. */
@@ -112,6 +114,7 @@ export function createClient(options: ClientOptions): Client {
   const transport = createTransport(options);
   return {
     ...taskCalls(transport, options.url),
+    ...bodyCalls(transport),
     ...policyCalls(transport),
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),

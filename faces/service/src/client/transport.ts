@@ -29,10 +29,15 @@ export interface ApiCall {
   readonly path: readonly string[];
   readonly query?: Query;
   readonly body?: unknown;
+  /** Bytes instead of JSON. */
+  readonly bytes?: RawBody;
   readonly headers?: Readonly<Record<string, string>>;
   /** Statuses besides 2xx that are not errors. */
   readonly accepts?: readonly number[];
 }
+
+/** A body that is sent unchanged. A stream is sent in chunks and cannot be repeated. */
+export type RawBody = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
 
 export interface ApiResponse {
   readonly status: number;
@@ -56,13 +61,20 @@ export function createTransport(options: ClientOptions): Transport {
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
 
-  async function send(call: ApiCall): Promise<ApiResponse> {
-    const { method, body } = call;
-    const response = await fetch(addressOf(url, call), {
+  function start(call: ApiCall): Promise<Response> {
+    const { method, body, bytes } = call;
+    const init: RequestInit = {
       method,
       headers: headersOf(call, apiKey),
       ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
+      // Streams need this field.
+      ...(bytes !== undefined && { body: bytes, duplex: "half" }),
+    };
+    return fetch(addressOf(url, call), init);
+  }
+
+  async function send(call: ApiCall): Promise<ApiResponse> {
+    const response = await start(call);
     const { status, headers } = response;
     const text = await response.text();
     if (!response.ok && !call.accepts?.includes(status)) throw errorOf(status, text);
@@ -100,8 +112,12 @@ function addressOf(url: string, { path, query = {} }: ApiCall): string {
   return address.href;
 }
 
-function headersOf({ body, headers }: ApiCall, apiKey: string | undefined): Record<string, string> {
+function headersOf(
+  { body, bytes, headers }: ApiCall,
+  apiKey: string | undefined,
+): Record<string, string> {
   return {
+    ...(bytes !== undefined && { "content-type": "application/octet-stream" }),
     ...headers,
     ...(body !== undefined && { "content-type": "application/json" }),
     ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),

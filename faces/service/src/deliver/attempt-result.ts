@@ -5,7 +5,7 @@
  */
 import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
 import type { AttemptPhases, Headers } from "../model/task.ts";
-import type { Failure, FailureClass, Shortage } from "./failure.ts";
+import type { BodyFault, Failure, FailureClass, Shortage } from "./failure.ts";
 import type { ResponseHead } from "./response.ts";
 
 export interface AttemptResult {
@@ -13,6 +13,8 @@ export interface AttemptResult {
   readonly outcome: Outcome;
   /** This process lacked something and sent nothing; null: it did not. */
   readonly shortage: Shortage | null;
+  /** The stored body could not be read, so no complete request was sent. Default: it could. */
+  readonly bodyFault?: BodyFault | undefined;
   /** The status of the response, even if the response broke off later. */
   readonly status: number | null;
   readonly errorClass: FailureClass | null;
@@ -41,6 +43,7 @@ export function notStarted(outcome: Outcome, failure: Failure | null): AttemptRe
   return {
     outcome,
     shortage: failure?.shortage ?? null,
+    bodyFault: failure?.bodyFault,
     status: null,
     errorClass: failure?.errorClass ?? null,
     errorMessage: failure?.errorMessage ?? null,
@@ -69,6 +72,7 @@ export function failureOutcome({ errorClass }: Failure, isSent: boolean): Outcom
     case "target-denied":
     case "invalid-request":
     case "secret-unavailable":
+    case "body-unavailable":
       return { kind: "fault" };
     default:
       return { kind: "error", errorClass, sent: isSent };

@@ -167,6 +167,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     return {
       outcome,
       shortage: failure?.shortage ?? null,
+      bodyFault: failure?.bodyFault,
       status: head?.status ?? null,
       errorClass: failure?.errorClass ?? null,
       errorMessage: failure?.errorMessage ?? null,

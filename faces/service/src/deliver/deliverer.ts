@@ -3,6 +3,7 @@
  * guarded connector, follows no redirects, decompresses nothing and retries nothing; core decides
  * about retries. The end of an attempt is a value; only incorrect use throws.
  */
+import type { Readable } from "node:stream";
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
 import { memoize } from "../collections/bounded-cache.ts";
@@ -17,7 +18,7 @@ import { Connector } from "./connector.ts";
 import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
 import type { Resolver } from "./lookup/resolver.ts";
 import { overridesIn, requestHeaders } from "./request-headers.ts";
-import { type SigningKey, signWebhook } from "./signing.ts";
+import { type SigningKey, signWebhook, type WebhookHeaders } from "./signing.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 import { cryptoHex, type HexSource, newTraceparent } from "./trace.ts";
 
@@ -48,6 +49,8 @@ export interface DeliverRequest {
   /** The task's headers. */
   readonly headers: Headers;
   readonly body: Uint8Array | null;
+  /** The body instead, if it is long. It is sent with its length, and destroyed at the end. */
+  readonly stream?: BodyStream;
   /** Null: the key in its headers, otherwise the task's id. */
   readonly idempotencyKey: string | null;
   /** Default: the id in its headers, otherwise the task's id and the attempt number. */
@@ -56,8 +59,15 @@ export interface DeliverRequest {
   readonly traceparent?: string;
   /** Signs the request (Standard Webhooks) once with each key; none: no signature. */
   readonly signingKeys?: readonly SigningKey[];
+  /** The signature itself instead, for a `stream`. */
+  readonly signature?: WebhookHeaders;
   /** Values besides the task's headers that must not be stored if the target sends them back. */
   readonly secrets?: readonly string[];
+}
+
+export interface BodyStream {
+  readonly stream: Readable;
+  readonly length: number;
 }
 
 export interface DeliverOptions {
@@ -143,17 +153,21 @@ class HttpDeliverer implements Deliverer {
   }
 
   #headers(request: DeliverRequest, now: number): string[] {
-    const { taskId, attemptNumber, signingKeys, body } = request;
+    const { taskId, attemptNumber } = request;
     const hop = hopsOf(request.headers) + 1;
     const given = overridesIn(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
     const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;
     const traceparent = request.traceparent ?? given.traceparent ?? newTraceparent(this.#hex);
     const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
-    if (!signingKeys?.length) return requestHeaders(request.headers, own);
-    const signature = signWebhook(signingKeys, { id: taskId, now, body: body ?? NO_BODY });
-    return requestHeaders(request.headers, own, { ...signature });
+    return requestHeaders(request.headers, own, signatureOf(request, now));
   }
+}
+
+function signatureOf(request: DeliverRequest, now: number): Headers | undefined {
+  const { taskId: id, signingKeys: keys = [], signature, body } = request;
+  if (signature !== undefined || keys.length === 0) return signature && { ...signature };
+  return { ...signWebhook(keys, { id, now, body: body ?? NO_BODY }) };
 }
 
 const NO_BODY = new Uint8Array(0);
@@ -174,10 +188,13 @@ function newAgent(connector: Connector): Agent {
 
 function dispatchOptions(
   { origin, path }: Target,
-  { method, body }: DeliverRequest,
+  { method, body, stream: long }: DeliverRequest,
   headers: string[],
 ): Dispatcher.DispatchOptions {
-  return { origin, path, method: method as Dispatcher.HttpMethod, headers, body };
+  const base = { origin, path, method: method as Dispatcher.HttpMethod, headers };
+  if (long === undefined) return { ...base, body };
+  headers.push("content-length", String(long.length));
+  return { ...base, body: long.stream };
 }
 
 function refused({ kind, message }: RefusedTarget): AttemptResult {

@@ -4,17 +4,30 @@
  * not learn.
  */
 import { classifyError, type ErrorClass } from "@redrive/core";
+import { BlobError, type BlobFault } from "../bodies/blob-store.ts";
 import { deniedText } from "./address-guard/target.ts";
 import { lacksFiles } from "./open-file-limit.ts";
 
 /** Core's classes, and the failures that do not happen on the network. */
-export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";
+export type FailureClass =
+  | ErrorClass
+  | "target-denied"
+  | "invalid-request"
+  | "secret-unavailable"
+  | "body-unavailable";
 
 export interface Failure {
   readonly errorClass: FailureClass;
   readonly errorMessage: string;
   /** This process lacked something, so no connection was opened. Default: it did not. */
   readonly shortage?: Shortage | undefined;
+  readonly bodyFault?: BodyFault | undefined;
+}
+
+/** Why the stored body of a task could not be read, and whether a part of it was sent. */
+export interface BodyFault {
+  readonly kind: BlobFault;
+  readonly isSent: boolean;
 }
 
 /** What lacks: files or memory of the node, or ports for connections to this origin. */
@@ -70,6 +83,7 @@ export function failureOf(error: Error, isSent: boolean): Failure {
   if (error instanceof TargetDenied) {
     return { errorClass: "target-denied", errorMessage: error.message };
   }
+  if (error instanceof BlobError) return bodyFailure(error, isSent);
   const code = codeOf(error);
   if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") {
     return { errorClass: "invalid-request", errorMessage: error.message };
@@ -79,6 +93,18 @@ export function failureOf(error: Error, isSent: boolean): Failure {
   const shortage = isSent ? undefined : shortageOf(error, errorClass);
   return { errorClass, errorMessage, shortage };
 }
+
+/** The failure of an attempt whose body could not be read. The text is for operators, not for callers. */
+export function bodyFailure({ fault: kind }: BlobError, isSent: boolean): Failure {
+  const errorMessage = BODY_TEXTS[kind === "missing" || kind === "corrupt" ? kind : "unavailable"];
+  return { errorClass: "body-unavailable", errorMessage, bodyFault: { kind, isSent } };
+}
+
+const BODY_TEXTS = {
+  missing: "the body of the task is not in the blob store",
+  corrupt: "the body in the blob store is not the one that was accepted; no complete body was sent",
+  unavailable: "the blob store with the body of the task is not available",
+} as const;
 
 /**
  * Node's codes for a process that lacks files, memory or ports, from opening a socket or from a lookup.

@@ -3,7 +3,7 @@
  * authenticate our requests. A signature covers the task's id, the attempt's timestamp and the
  * exact bytes of the body. While secrets rotate, every secret signs.
  */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, type Hmac, timingSafeEqual } from "node:crypto";
 import { RedriveError } from "@redrive/core";
 
 /** What is signed. */
@@ -42,22 +42,40 @@ export function parseSigningSecret(secret: string): SigningKey {
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
-/**
- * The three headers of one attempt. Throws `INVALID_ARGUMENT` for an id with a dot or without a
- * key.
- */
-export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage): WebhookHeaders {
-  const { id, now, body } = message;
+/** Signs a body that arrives in parts. */
+export interface WebhookSigner {
+  update(part: Uint8Array): void;
+  /** The three headers of the attempt. Call it once, at the end. */
+  headers(): WebhookHeaders;
+}
+
+/** Throws `INVALID_ARGUMENT` for an id with a dot or without a key. */
+export function createSigner(
+  keys: readonly SigningKey[],
+  { id, now }: Pick<WebhookMessage, "id" | "now">,
+): WebhookSigner {
   if (id === "" || id.includes(".") || keys.length === 0) {
     throw new RedriveError("INVALID_ARGUMENT", "signing needs a key and an id without a dot");
   }
   const timestamp = String(Math.floor(now / 1000));
-  const signatures = keys.map((key) => `v1,${digest(key, id, timestamp, body).toString("base64")}`);
+  const digests = keys.map((key) => startDigest(key, id, timestamp));
   return {
-    "webhook-id": id,
-    "webhook-timestamp": timestamp,
-    "webhook-signature": signatures.join(" "),
+    update(part) {
+      for (const digest of digests) digest.update(part);
+    },
+    headers: () => ({
+      "webhook-id": id,
+      "webhook-timestamp": timestamp,
+      "webhook-signature": digests.map((digest) => `v1,${digest.digest("base64")}`).join(" "),
+    }),
   };
+}
+
+/** The three headers of one attempt. Throws like `createSigner`. */
+export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage): WebhookHeaders {
+  const signer = createSigner(keys, message);
+  signer.update(message.body);
+  return signer.headers();
 }
 
 /** Why a webhook was rejected. */
@@ -94,7 +112,7 @@ export function verifyWebhook(
   if (!isText(id) || !isText(timestamp) || !isText(signatures)) return refuse("missing-header");
   const untimely = judgeTime(timestamp, now);
   if (untimely !== undefined) return refuse(untimely);
-  const expected = digest(parseSigningSecret(secret), id, timestamp, body);
+  const expected = startDigest(parseSigningSecret(secret), id, timestamp).update(body).digest();
   const signed = signatures.split(" ").some((signature) => isSignature(signature, expected));
   return signed ? { ok: true, id } : refuse("mismatch");
 }
@@ -106,8 +124,8 @@ function judgeTime(timestamp: string, now: number): WebhookRefusal | undefined {
   return aheadMs > TOLERANCE_MS ? "too-new" : undefined;
 }
 
-function digest(key: SigningKey, id: string, timestamp: string, body: Uint8Array | string): Buffer {
-  return createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
+function startDigest(key: SigningKey, id: string, timestamp: string): Hmac {
+  return createHmac("sha256", key).update(`${id}.${timestamp}.`);
 }
 
 /** Other versions (`v1a`) are skipped: a sender may send several. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, seededRandom, type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { Bodies } from "../bodies/bodies.ts";
 import { checkTarget } from "../deliver/address-guard/target.ts";
 import { createTargetPolicy } from "../deliver/address-guard/target-policy.ts";
 import { notStarted } from "../deliver/attempt-result.ts";
@@ -53,6 +54,7 @@ async function openService(clock: VirtualClock, store: Store): Promise<Redrive> 
     newId: uuidV7(fill),
     digest: sha256,
     secrets: await openSecrets(store.documents, fill, undefined),
+    bodies: new Bodies({ blobs: null, newBlobId: () => "" }),
     onCommit: () => () => {},
     checkTarget: (url) => checkTarget(url, createTargetPolicy({ mode: "loopback" })),
     close: () => store.close(),

@@ -21,6 +21,7 @@ import type { Redrive } from "../redrive.ts";
 import { Access, type Caller, type RouteScope } from "./access/access.ts";
 import { type KeyStore, SCOPES } from "./access/keys.ts";
 import { SESSION_COOKIE, Sessions } from "./access/sessions.ts";
+import { ArrivalLimit } from "./connection/arrival-limit.ts";
 import { createLimitedServer } from "./connection/limited-server.ts";
 import type { RequestHandler } from "./connection/pipeline-limit.ts";
 import { Backlog } from "./context/backlog.ts";
@@ -32,6 +33,7 @@ import { limitRoute, TimeLimit } from "./context/time-limit.ts";
 import { parseJson } from "./request/json-body.ts";
 import { sendError, sendSocketError } from "./response/error-response.ts";
 import { RouteMethods } from "./response/route-methods.ts";
+import { addBodyRoutes } from "./routes/body-routes.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
@@ -72,7 +74,10 @@ export interface AppOptions {
   readonly sendTimeoutMs?: number;
   /** All headers of a request must arrive within this time. Default: 10 s. */
   readonly headersTimeoutMs?: number;
-  /** The whole request must arrive within this time. Default: 30 s. */
+  /**
+   * The whole request must arrive within this time; an upload must make progress within it. Default:
+   * 30 s.
+   */
   readonly requestTimeoutMs?: number;
   /**
    * A folder of built web pages to serve under `/ui/`. Default: none; `/ui/` does not exist then.
@@ -86,6 +91,8 @@ export interface AppOptions {
 
 const MAX_BODY_BYTES = 1024 * 1024;
 const KEEP_ALIVE_MS = 5000;
+/** The longest time of an upload. The collector of unused bodies expects less than its minimum age. */
+const MAX_UPLOAD_MS = 3_600_000;
 const MAX_HEADERS = 100;
 const SESSION_SECRET_BYTES = 32;
 /** When the server closes, requests that are still arriving get this much time. */
@@ -95,6 +102,7 @@ const MAX_PARAMETER = 800;
 
 const ROUTES: readonly AddRoutes[] = [
   addCreateRoutes,
+  addBodyRoutes,
   addTaskRoutes,
   addPolicyRoutes,
   addDeadLetterRoutes,
@@ -124,6 +132,7 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   });
   addParsing(app);
   addAccess(app, options, access);
+  addArrivalLimit(app, clock, options);
   addErrorHandlers(app, paths);
   addRoutes(app, context);
   if (options.pagesFolder !== undefined) addWebPageRoutes(app, options.pagesFolder);
@@ -161,7 +170,7 @@ function serverOptions(clock: Clock, options: AppOptions): FastifyHttpOptions<Se
 }
 
 function createServer(clock: Clock, options: AppOptions, handle: RequestHandler): Server {
-  const { headersTimeoutMs = 10_000, requestTimeoutMs = 30_000 } = options;
+  const { headersTimeoutMs = 10_000 } = options;
   const limits = {
     maxConnections: options.maxConnections ?? 10_000,
     maxConnectionsPerAddress: options.maxConnectionsPerAddress ?? 1000,
@@ -169,7 +178,7 @@ function createServer(clock: Clock, options: AppOptions, handle: RequestHandler)
   };
   const http = {
     headersTimeout: headersTimeoutMs,
-    requestTimeout: requestTimeoutMs,
+    requestTimeout: MAX_UPLOAD_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),
     insecureHTTPParser: false,
@@ -199,6 +208,7 @@ function createContext(
       get: (taskId, tenantId) => limit.guard(redrive.get(taskId, tenantId)),
       onEvent: (listener) => redrive.onEvent(listener),
     }),
+    arriving: new Set(),
     backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), maxWaiting ?? 10_000_000),
     metrics: new Metrics({
       onEvent: (listener) => redrive.onEvent(listener),
@@ -270,6 +280,15 @@ function addAccess(app: FastifyInstance, options: AppOptions, access: Access): v
     } catch (error) {
       done(error as Error);
     }
+  });
+}
+
+/** After the access check, so that a refused request is not watched. */
+function addArrivalLimit(app: FastifyInstance, clock: Clock, options: AppOptions): void {
+  const arrival = new ArrivalLimit(clock, options.requestTimeoutMs ?? 30_000);
+  app.addHook("onRequest", (request, _reply, done) => {
+    arrival.watch(request.raw, request.routeOptions.config.upload === true);
+    done();
   });
 }
 

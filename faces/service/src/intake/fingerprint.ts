@@ -2,6 +2,7 @@
  * Fingerprint: what an idempotency key stands for. A second request with the same key must have the
  * same fingerprint.
  */
+import { parseBodyRef } from "../bodies/body-ref.ts";
 import type { NewTask } from "../model/task.ts";
 
 /** Headers that may differ between two requests with the same meaning. */
@@ -14,5 +15,12 @@ export function fingerprintParts(task: NewTask): readonly (string | Uint8Array)[
     .map(([name, value]) => `${name.toLowerCase()}:${value}`)
     .sort();
   const text = JSON.stringify([task.method, task.targetUrl, task.policyId, headers]);
+  if (task.bodyRef !== null) return [text, ...blobParts(task.bodyRef)];
   return task.body === null ? [text] : [text, task.body];
+}
+
+/** The bytes count, not their name: a repeated upload has another name. */
+function blobParts(bodyRef: string): readonly string[] {
+  const { length, sha256 } = parseBodyRef(bodyRef) ?? {};
+  return [`\n${length}\n${sha256}`];
 }

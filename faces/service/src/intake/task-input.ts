@@ -22,30 +22,14 @@ import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
 import { refusal } from "./refused-url.ts";
+import { type BodyInput, bodyOf, bodyProblems, withBodyRef } from "./task-body.ts";
 
-/**
- * JSON as received. It is sent byte for byte: parsing and serializing it again would change numbers
- * that JavaScript cannot represent.
- */
-export class RawJson {
-  readonly bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-  }
-}
-
-export interface TaskInput {
+export interface TaskInput extends BodyInput {
   readonly targetUrl: string;
   /** Default: POST. */
   readonly method?: string;
   /** An object, a `Headers`, a `Map`, or any iterable of `[name, value]` pairs. */
   readonly headers?: HeadersInput;
-  /** Sent unchanged. At most one of `body`, `bodyBase64` and `json`. */
-  readonly body?: string | Uint8Array;
-  readonly bodyBase64?: string;
-  /** Sent as JSON, with that content type unless `headers` has one. */
-  readonly json?: unknown;
   /** A registered policy, or a preset. Default: `background`. */
   readonly policyId?: string;
   /** An inline policy instead. */
@@ -65,9 +49,6 @@ export interface TaskInput {
 
 /** An input whose headers are an object; `withPlainHeaders` makes it. */
 export type PlainTaskInput = TaskInput & { readonly headers?: Headers };
-
-/** Larger bodies belong in the blob store. */
-export const MAX_INLINE_BODY = 65_536;
 
 const MAX_TEXT = 1024;
 
@@ -108,6 +89,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   body: anything,
   bodyBase64: anything,
   json: anything,
+  bodyRef: anything,
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
   policy: anything,
   idempotencyKey: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
@@ -149,31 +131,6 @@ export function checkInput(input: unknown, now: number): readonly FieldProblem[]
   return problems;
 }
 
-/** No message quotes a payload, because it may contain secrets. */
-function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly FieldProblem[] {
-  const bodies = [body, bodyBase64, json].filter((one) => one !== undefined);
-  if (bodies.length === 0) return [];
-  if (bodies.length > 1)
-    return [wrong("body", "only one of body, bodyBase64 and json may be given")];
-  if (method === "GET" || method === "HEAD") return [wrong("body", `${method} must have no body`)];
-  if (bodyBase64 !== undefined && !isBase64(bodyBase64)) {
-    return [wrong("bodyBase64", "bodyBase64 must be bytes in Base64")];
-  }
-  if (body === undefined || body instanceof Uint8Array) return [];
-  if (typeof body !== "string") return [wrong("body", "body must be a string; use json for JSON")];
-  return /\p{Surrogate}/u.test(body)
-    ? [wrong("body", "body must be valid Unicode; use bodyBase64 for other bytes")]
-    : [];
-}
-
-function isBase64(text: unknown): boolean {
-  return typeof text === "string" && text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
-}
-
-function wrong(field: string, message: string): FieldProblem {
-  return { field, value: undefined, message };
-}
-
 /** Creates the task; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
 export function createTask(input: PlainTaskInput, making: TaskContext): NewTask {
   const { now } = making;
@@ -182,13 +139,8 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
   const target = making.checkTarget(input.targetUrl);
   if (!target.ok) throw refusal(target, "targetUrl");
   const callbackUrl = callbackOf(input, making);
-  const body = bodyOf(input);
-  if (body !== null && body.length > MAX_INLINE_BODY) {
-    const text = `the body must be at most ${MAX_INLINE_BODY} bytes, got ${body.length}`;
-    throw new DocumentError("INVALID_ARGUMENT", [wrong("body", text)]);
-  }
   const { tenantId, taskId, policyId, policyVersion } = making;
-  return {
+  const task = {
     taskId,
     tenantId,
     idempotencyKey: input.idempotencyKey ?? null,
@@ -196,7 +148,7 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
     targetUrl: target.url,
     method: input.method ?? "POST",
     headers: headersOf(input),
-    body,
+    body: bodyOf(input),
     bodyRef: null,
     policyId,
     policyVersion,
@@ -208,6 +160,7 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
     callbackUrl,
     redrivenFrom: null,
   };
+  return input.bodyRef === undefined ? task : withBodyRef(task, input.bodyRef);
 }
 
 /** Checked like a target, because the callback is sent to it. */
@@ -222,16 +175,8 @@ const NONE: Headers = Object.freeze({});
 const JSON_TYPE: Headers = Object.freeze({ "content-type": "application/json" });
 
 /** Copies, like the body's, so that the caller's later changes do not reach an attempt. */
-function headersOf({ headers = NONE, json }: PlainTaskInput): Headers {
+export function headersOf({ headers = NONE, json }: PlainTaskInput): Headers {
   if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
   return isTyped ? { ...headers } : { ...JSON_TYPE, ...headers };
-}
-
-function bodyOf({ body, bodyBase64, json }: TaskInput): Uint8Array | null {
-  if (body instanceof Uint8Array) return Uint8Array.prototype.slice.call(body);
-  if (body !== undefined) return Buffer.from(String(body), "utf8");
-  if (bodyBase64 !== undefined) return Buffer.from(bodyBase64, "base64");
-  if (json instanceof RawJson) return json.bytes;
-  return json === undefined ? null : Buffer.from(JSON.stringify(json), "utf8");
 }

@@ -3,11 +3,12 @@
  * input, seals secrets, and hands the task to the engine.
  */
 import { assertKey, DocumentError, isObject, resolvePolicy } from "@redrive/core";
+import type { Bodies, StoredBody } from "../bodies/bodies.ts";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { isDisabled } from "../model/delivery/delivery-settings.ts";
-import { serviceError, stopped } from "../model/errors.ts";
+import { stopped } from "../model/errors.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
@@ -17,9 +18,18 @@ import type { NewTask } from "../model/task.ts";
 import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
 import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
 import { fingerprintParts } from "./fingerprint.ts";
+import { disabled, keyConflict, policyRemoved } from "./intake-errors.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
-import { checkInput, createTask, type PlainTaskInput, type TaskInput } from "./task-input.ts";
+import { isRefusal, withStored } from "./stored-body.ts";
+import { isBodySource } from "./task-body.ts";
+import {
+  checkInput,
+  createTask,
+  headersOf,
+  type PlainTaskInput,
+  type TaskInput,
+} from "./task-input.ts";
 
 export interface TaskIntakeParts {
   readonly engine: Engine;
@@ -28,6 +38,7 @@ export interface TaskIntakeParts {
   readonly destinationPolicies: DestinationPolicies;
   readonly newId: NewId;
   readonly secrets: Secrets;
+  readonly bodies: Bodies;
   readonly checkTarget: (url: string) => Target | RefusedTarget;
 }
 
@@ -59,9 +70,64 @@ export class TaskIntake {
   ): Promise<Accepted> {
     const { tenantId, tx } = readEnqueueOptions(options, this.#parts.store);
     const input = withPlainHeaders(given);
+    const { bodies } = this.#parts;
+    if (isObject(input) && isBodySource(input.body)) {
+      await this.check(input, tenantId);
+      const stored = await bodies.store(tenantId, input.body);
+      return this.#enqueueOwn({ input: withStored(input, stored), tenantId, hops, tx }, stored);
+    }
+    if (isObject(input) && input.bodyRef !== undefined) {
+      await this.check(input, tenantId);
+      await bodies.assertExists(tenantId, input.bodyRef);
+    }
+    return this.#enqueue({ input, tenantId, hops, tx });
+  }
+
+  /** Like `enqueue`, with a body that was stored for this task and belongs to no other. */
+  enqueueStored(
+    given: TaskInput,
+    stored: StoredBody,
+    tenantId: string,
+    hops: number,
+  ): Promise<Accepted> {
+    const input = withStored(withPlainHeaders(given), stored);
+    return this.#enqueueOwn({ input, tenantId, hops, tx: undefined }, stored);
+  }
+
+  /** Throws what `enqueue` would throw for this input, before its body is stored. */
+  async check(given: TaskInput, tenantId: string): Promise<void> {
+    const input = withPlainHeaders(given);
+    const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
+    const task = this.#newTask(input, tenantId, choice);
+    this.#assertKey(task);
+    await this.#assertEnabled(task);
+  }
+
+  /** Removes the body again if no task was created. If that is unknown, the collector finds out. */
+  async #enqueueOwn(entry: Entry, { bodyRef }: StoredBody): Promise<Accepted> {
+    const { bodies } = this.#parts;
+    try {
+      const accepted = await this.#enqueue(entry);
+      if (accepted.replayed && bodyRef !== null) await bodies.discard(entry.tenantId, bodyRef);
+      return accepted;
+    } catch (error) {
+      if (bodyRef !== null && isRefusal(error)) await bodies.discard(entry.tenantId, bodyRef);
+      throw error;
+    }
+  }
+
+  async #enqueue(entry: Entry): Promise<Accepted> {
+    const { input, tenantId } = entry;
     for (let tries = 1; ; tries++) {
       const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
-      const accepted = await this.#store(input, tenantId, hops, choice, tx);
+      const task = this.#newTask(input, tenantId, choice);
+      const check = this.#assertEnabled(task);
+      if (check !== undefined) await check;
+      this.#assertKey(task);
+      if (task.body !== null && task.body.length > this.#parts.bodies.inlineBytes) {
+        return this.#enqueueLarge(entry, task.body);
+      }
+      const accepted = await this.#store(entry, task);
       if (accepted !== null) return accepted;
       // The policy was removed after it was chosen: choose again.
       this.#parts.policies.forget(tenantId, choice.policyId);
@@ -69,20 +135,24 @@ export class TaskIntake {
     }
   }
 
-  /** Null: the policy was removed meanwhile. */
-  async #store(
-    input: PlainTaskInput,
-    tenantId: string,
-    hops: number,
-    choice: PolicyChoice,
-    tx: CallerTransaction | undefined,
-  ): Promise<Accepted | null> {
-    const { engine, secrets } = this.#parts;
-    const task = this.#newTask(input, tenantId, choice);
-    const check = this.#assertEnabled(task);
-    if (check !== undefined) await check;
-    const policy = engine.policies.get(task);
+  /** The body is stored first, and then the same task refers to it. */
+  async #enqueueLarge(entry: Entry, bytes: Uint8Array): Promise<Accepted> {
+    const { input, tenantId } = entry;
+    const bodyRef = await this.#parts.bodies.storeLarge(tenantId, bytes);
+    const stored = { body: null, bodyRef } as const;
+    const headers = input.json === undefined ? input.headers : headersOf(input);
+    const placed = withStored({ ...input, ...(headers && { headers }) }, stored);
+    return this.#enqueueOwn({ ...entry, input: placed }, stored);
+  }
+
+  #assertKey(task: NewTask): void {
+    const policy = this.#parts.engine.policies.get(task);
     if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
+  }
+
+  /** Null: the policy was removed meanwhile. */
+  async #store({ input, hops, tx }: Entry, task: NewTask): Promise<Accepted | null> {
+    const { secrets } = this.#parts;
     const { idempotencyKey: key, taskId } = task;
     const fingerprint =
       key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
@@ -171,18 +241,10 @@ export class TaskIntake {
   }
 }
 
-function disabled(destination: string): Error {
-  const text = "the target responded 410 Gone, so its destination has disabled it";
-  const repair = `POST /destinations/${encodeURIComponent(destination)}/enable sends there again`;
-  return serviceError("TARGET_DISABLED", `${text}; ${repair}`);
-}
-
-/** A policy that callers remove and register all the time. */
-function policyRemoved(policyId: string): Error {
-  return serviceError("UNKNOWN_POLICY", `policy ${JSON.stringify(policyId)} was removed`);
-}
-
-function keyConflict(key: string | null): Error {
-  const text = `key ${JSON.stringify(key)} was used with another payload`;
-  return serviceError("IDEMPOTENCY_CONFLICT", text);
+/** An input to store, for whom and how. */
+interface Entry {
+  readonly input: PlainTaskInput;
+  readonly tenantId: string;
+  readonly hops: number;
+  readonly tx: CallerTransaction | undefined;
 }

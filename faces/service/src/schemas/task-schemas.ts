@@ -28,12 +28,20 @@ export const TaskToCreate = Type.Object(
     headers: Type.Optional(
       Type.Record(Type.String(), Type.String(), { description: "At most 100, 16 KiB in total." }),
     ),
-    body: Type.Optional(Type.String({ description: "Sent unchanged, in UTF-8. At most 64 KiB." })),
+    body: Type.Optional(
+      Type.String({ description: "Sent unchanged, in UTF-8. Above 1 MiB: see POST /forward." }),
+    ),
     bodyBase64: Type.Optional(
       Type.String({ description: "A body of arbitrary bytes, in Base64." }),
     ),
     json: Type.Optional(
       Type.Unknown({ description: "Sent as application/json, byte for byte as received." }),
+    ),
+    bodyRef: Type.Optional(
+      Type.String({
+        description:
+          "A stored body instead: the bodyRef of another task, or of POST /bodies. It must exist.",
+      }),
     ),
     policyId: Type.Optional(
       Type.String({ default: "background", description: "A registered policy, or a preset." }),
@@ -85,6 +93,10 @@ export const TaskView = Type.Object({
   headers: Type.Record(Type.String(), Type.String(), {
     description: "Values are masked unless the header is known to be harmless.",
   }),
+  bodyRef: Type.Union([Type.String(), Type.Null()], {
+    description:
+      "The body in the blob store, as ID.LENGTH.SHA256; null: it is in the row, or there is none.",
+  }),
   policyId: Type.String(),
   policyVersion: Type.Integer(),
   idempotent: Type.Boolean(),
@@ -109,6 +121,9 @@ export const TaskView = Type.Object({
   finishedAt: NullableInteger,
   body: Type.Optional(Type.String({ description: "With include=body, if it is text." })),
   bodyBase64: Type.Optional(Type.String({ description: "With include=body, if it is not." })),
+  bodyUrl: Type.Optional(
+    Type.String({ description: "With include=body, if it is in the blob store: where to get it." }),
+  ),
   explain: Type.Optional(
     Type.String({ description: "With include=explain: why it is not running now." }),
   ),
@@ -223,22 +238,3 @@ export type ListQuery = Static<typeof ListQuery>;
 
 export const DeadFilterFields = Type.Object(filterFields, { additionalProperties: false });
 export type DeadFilterFields = Static<typeof DeadFilterFields>;
-
-export const BatchResult = Type.Object({
-  accepted: Type.Integer(),
-  refused: Type.Integer(),
-  results: Type.Array(
-    Type.Object({
-      status: Type.Integer({ description: "The status that a single create would have returned." }),
-      taskId: Type.Optional(Type.String()),
-      replayed: Type.Optional(Type.Boolean()),
-      code: Type.Optional(Type.String()),
-      detail: Type.Optional(Type.String()),
-      errors: Type.Optional(
-        Type.Array(Type.Object({ field: Type.String(), message: Type.String() })),
-      ),
-    }),
-    { description: "In the order of the tasks." },
-  ),
-});
-export type BatchResult = Static<typeof BatchResult>;

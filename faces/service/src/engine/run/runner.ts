@@ -46,6 +46,7 @@ import {
   requestOf,
   settleOf,
 } from "./settlement.ts";
+import { UnreadBodies } from "./unread-body.ts";
 import { holdOf } from "./unreadable-policy.ts";
 
 export interface RunnerParts extends SettledTaskParts {
@@ -69,6 +70,7 @@ const POLICY_RETRY_MS = 1000;
 export class Runner implements ClaimRunner {
   readonly #parts: RunnerParts;
   readonly #held = new HeldClaims();
+  readonly #unreadBodies = new UnreadBodies();
   readonly #sendQueue: SendQueue<HeldClaim>;
   #running = 0;
   #underWay = 0;
@@ -190,7 +192,17 @@ export class Runner implements ClaimRunner {
     claim.signal = undefined;
     const isUnsent = recordShortage(this.#parts, claim, result, now);
     if (isUnsent) this.#release(claim);
+    else if (result.bodyFault !== undefined) this.#endUnread(claim, policy, result, now);
     else this.#endSent(claim, policy, result, now);
+  }
+
+  /** The stored body could not be read, which says nothing about the target. */
+  #endUnread(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
+    const { task, destination } = claim;
+    this.#returnPermit(claim);
+    const gates = destination.gates(now, false);
+    const ending = { task, policy, gates, now, random: this.#parts.random };
+    this.#settle(claim, this.#unreadBodies.settleOf(claim, ending, result));
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {

@@ -57,7 +57,8 @@ export class Access {
   check(request: FastifyRequest, reply: FastifyReply, scope: RouteScope): Caller {
     this.#checkHost(request);
     checkOrigin(request);
-    checkEncoding(request);
+    // The body of an upload is opaque: it is stored and sent as it is.
+    if (request.routeOptions.config.upload !== true) checkEncoding(request);
     const { keys, openCaller } = this.#options;
     if (keys === undefined) return openCaller;
     if (scope === "public") return PUBLIC_CALLER;

@@ -22,6 +22,8 @@ export interface HttpContext {
   readonly backlog: Backlog;
   readonly metrics: Metrics;
   readonly streams: EventStreams;
+  /** Idempotency keys whose request is still arriving, with their tenant. */
+  readonly arriving: Set<string>;
 }
 
 /** Adds a group of routes to the app. */
@@ -40,6 +42,8 @@ declare module "fastify" {
      * steps. Default: the time limit applies to the whole response.
      */
     limit?: "own";
+    /** The body is a stream of any content type and may take long to arrive. */
+    upload?: boolean;
   }
   interface FastifyInstance {
     /** True if requests without a key are rejected. */

@@ -3,7 +3,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RawJson } from "../../intake/task-input.ts";
+import { RawJson } from "../../intake/task-body.ts";
 import { arrayElements, ndjsonLines, parseJson, parseTaskJson } from "./json-body.ts";
 
 const bytes = (text: string) => Buffer.from(text);

@@ -5,7 +5,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import { isObject } from "@redrive/core";
-import { RawJson } from "../../intake/task-input.ts";
+import { RawJson } from "../../intake/task-body.ts";
 import { serviceError } from "../../model/errors.ts";
 import { isBlank, type JsonScanResult, MAX_KEYS, scanJson } from "./json-scan.ts";
 

@@ -44,7 +44,10 @@ const unchanged = (payload: unknown) => payload as string;
 /** Fastify's error codes, converted to ours. */
 const FASTIFY_CODES: Readonly<Record<string, (message: string) => Error>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: () =>
-    serviceError("BODY_TOO_LARGE", "the body may be at most 1 MiB, a batch 16 MiB"),
+    serviceError(
+      "BODY_TOO_LARGE",
+      "the JSON may be at most 1 MiB, a batch 16 MiB: send a larger body with POST /forward, or POST /bodies and bodyRef",
+    ),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     serviceError(
       "UNSUPPORTED_MEDIA_TYPE",

@@ -47,11 +47,13 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   POLICY_CONFLICT: [409, "The policy exists with a different document"],
   POLICY_IN_USE: [409, "The policy is in use"],
   TASK_STATE_CONFLICT: [409, "The task is in another state"],
+  UPLOAD_IN_PROGRESS: [409, "A request with the same key is still arriving"],
   BODY_TOO_LARGE: [413, "The body is too large"],
   UNSUPPORTED_MEDIA_TYPE: [415, "The body must be plain JSON"],
   WRONG_HOST: [421, "The Host header names another host"],
   IDEMPOTENCY_CONFLICT: [422, "The idempotency key was used with another payload"],
   UNKNOWN_POLICY: [422, "There is no such policy"],
+  BODY_NOT_FOUND: [422, "There is no such stored body"],
   STORE_REFUSED: [422, "The store refuses this item"],
   TARGET_DENIED: [422, "The target is not allowed"],
   TARGET_DISABLED: [422, "The target is disabled"],
@@ -60,6 +62,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   INTERNAL: [500, "Something went wrong"],
   DESTINATION_BUSY: [503, "Other callers are changing the destination"],
   STORE_UNAVAILABLE: [503, "The store is not available"],
+  BODY_STORE_UNAVAILABLE: [503, "The store of large bodies is not available"],
   SERVICE_STOPPED: [503, "The service is stopping"],
   STORE_FULL: [507, "The store is full"],
   LOOP_DETECTED: [508, "The task is in a loop"],
@@ -86,6 +89,8 @@ export function problemOf(error: unknown): ProblemDocument {
 function detailOf({ code, message }: RedriveError): string {
   if (code === "STORE_REFUSED") return "nothing was stored: do not send it again unchanged";
   if (code === "STORE_FULL") return "nothing was stored: free disk space, or send it again later";
+  if (code === "BODY_STORE_UNAVAILABLE")
+    return "large bodies cannot be stored or read now: try again later";
   return code === "STORE_UNAVAILABLE"
     ? "it is unknown what was stored: send it again with the same idempotency key"
     : message;

@@ -32,6 +32,7 @@ export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Visibili
     targetUrl: url(task.targetUrl),
     method: task.method,
     headers: maskHeaders(withoutHops(task.headers)),
+    bodyRef: task.bodyRef,
     policyId: task.policyId,
     policyVersion: task.policyVersion,
     idempotent: task.idempotent,
@@ -50,7 +51,13 @@ export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Visibili
     redrivenTo: task.redrivenTo,
     finishedAt: task.finishedAt,
     ...(withBody && mayReadPayload && body !== null && bodyFields(body)),
+    ...(withBody && mayReadPayload && task.bodyRef !== null && { bodyUrl: bodyUrl(task) }),
   };
+}
+
+/** A body in the blob store may be longer than a response should be. */
+function bodyUrl({ taskId }: RetryTask): string {
+  return `/retry-tasks/${taskId}/body`;
 }
 
 export function viewAttempt(

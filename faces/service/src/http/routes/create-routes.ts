@@ -9,7 +9,8 @@ import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/loop-detection.ts";
 import { isEnded } from "../../model/task.ts";
-import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
+import { BatchResult } from "../../schemas/batch-schemas.ts";
+import { TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
 import type { Caller } from "../access/access.ts";
 import {
   type AddRoutes,
@@ -84,9 +85,19 @@ async function createTask(context: HttpContext, request: FastifyRequest, reply: 
   const hops = assertNoLoop(headers);
   context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
   const input = readTaskInput(request.body, headers["idempotency-key"]);
-  const { taskId, replayed } = await enqueue(context, input, caller, hops);
+  const accepted = await enqueue(context, input, caller, hops);
+  return sendAccepted(context, request, reply, accepted);
+}
+
+/** The response to a create, after a preferred wait. */
+export async function sendAccepted(
+  context: HttpContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { taskId, replayed }: Accepted,
+) {
   reply.header("location", `/retry-tasks/${taskId}`);
-  const waitSeconds = preferredWaitSeconds(headers["prefer"]);
+  const waitSeconds = preferredWaitSeconds(request.headers["prefer"]);
   if (waitSeconds === 0 && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
   return sendStoredTask(context, request, reply, { taskId, replayed, waitSeconds });
 }

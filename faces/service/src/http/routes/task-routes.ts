@@ -108,9 +108,9 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
   );
 };
 
-type TaskRequest = FastifyRequest<{ Params: TaskParams }>;
+export type TaskRequest = FastifyRequest<{ Params: TaskParams }>;
 
-async function taskOf({ redrive }: HttpContext, request: TaskRequest): Promise<RetryTask> {
+export async function taskOf({ redrive }: HttpContext, request: TaskRequest): Promise<RetryTask> {
   const { taskId } = request.params;
   const task = await redrive.get(taskId, tenantOf(request));
   if (task !== null) return task;
@@ -130,7 +130,7 @@ async function getTask(
   return { ...view, explain: text, wait };
 }
 
-function assertMayReadPayload(request: FastifyRequest): void {
+export function assertMayReadPayload(request: FastifyRequest): void {
   const { scopes } = callerOf(request);
   if (scopes.has("payload:read") || scopes.has("admin")) return;
   throw serviceError("FORBIDDEN", "this API key lacks the scope payload:read");
