@@ -6,6 +6,7 @@ import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
+import type { BatchResult } from "../schemas/batch-schemas.ts";
 import type { UploadedBody } from "../schemas/body-schemas.ts";
 import type {
   DeadLetterGroupList,
@@ -21,7 +22,6 @@ import type {
 } from "../schemas/operation-schemas.ts";
 import type {
   AttemptList,
-  BatchResult,
   CancelView,
   DeadFilterFields,
   ListQuery,
