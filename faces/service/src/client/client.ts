@@ -3,7 +3,6 @@
  * `RedriveError` with the code of the problem document that the service returned.
  */
 import type { PolicyDocument } from "@redrive/core";
-import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { BatchResult } from "../schemas/batch-schemas.ts";
@@ -29,6 +28,7 @@ import type {
   TaskReceipt,
   TaskView,
 } from "../schemas/task-schemas.ts";
+import type { AttemptQuery, CreatedTask, Include, TaskToCreate } from "./client-types.ts";
 import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
 import {
   type ClientOptions,
@@ -40,17 +40,10 @@ import {
 } from "./transport.ts";
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+export type { AttemptQuery, CreatedTask, Include, TaskToCreate } from "./client-types.ts";
 export type { EventOptions, ServiceEvent } from "./event-stream.ts";
 export { fullPage, type PagePosition } from "./full-page.ts";
 export type { RawBody } from "./transport.ts";
-
-/** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
-export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
-
-/**
- * The response to a create. It holds all fields of the task if the task was known or waited for.
- */
-export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
 export interface Client {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
@@ -105,14 +98,6 @@ export interface Client {
   isReady(): Promise<boolean>;
   /** In the text format of Prometheus. */
   metrics(): Promise<string>;
-}
-
-export type Include = "body" | "explain";
-
-export interface AttemptQuery {
-  readonly limit?: number;
-  readonly cursor?: string;
-  readonly include?: "body";
 }
 
 export function createClient(options: ClientOptions): Client {
