@@ -3,7 +3,6 @@
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock } from "@redrive/core";
-import { BlobCollector } from "./bodies/blob-collector.ts";
 import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -112,11 +111,6 @@ export class Redrive {
     const policies = new Policies({ store, book: engine.policies, digest, now, onReplaced });
     this.policies = policies;
     engine.addMaintenance(() => policies.removeUnused());
-    const { blobs } = parts.bodies;
-    if (blobs !== null) {
-      const collector = new BlobCollector({ blobs, query: store.query, now });
-      engine.addMaintenance(() => collector.runOnce());
-    }
     const destinationPolicies = new DestinationPolicies(store, policies, now);
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);

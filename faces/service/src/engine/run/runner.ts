@@ -202,7 +202,7 @@ export class Runner implements ClaimRunner {
     this.#returnPermit(claim);
     const gates = destination.gates(now, false);
     const ending = { task, policy, gates, now, random: this.#parts.random };
-    this.#settle(claim, this.#unreadBodies.settleOf(ending, claim, result));
+    this.#settle(claim, this.#unreadBodies.settleOf(claim, ending, result));
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
