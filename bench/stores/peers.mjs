@@ -4,12 +4,14 @@
  * of the machine hits all of them. The first round warms them up and is not counted.
  */
 import { startContender } from "./child.mjs";
-import { LATENCIES, ONLY, ROUNDS, TASKS, WARMUP } from "./settings.mjs";
+import { LATENCIES, ONLY, ROUNDS, STEPS, TASKS, WARMUP } from "./settings.mjs";
 
 /** @typedef {import("./child.mjs").Contender & { serverMs: () => Promise<number> }} Contender */
 /** @typedef {import("./servers.mjs").Servers} Servers */
 /** Values of one contender, one per measurement: rates, or latencies in ms. */
-/** @typedef {{ enqueue: number[], batches: number[], drain: number[], live: number[], latency: number[][], ofRaw: number[], liveOfRaw: number[] }} Values */
+/** @typedef {{ enqueue: number[], batches: number[], drain: number[], live: number[], latency: number[][], ofRaw: number[], liveOfRaw: number[], cpu: Map<Step, Cpu[]> }} Values */
+/** CPU time per job in microseconds: of the contender, and of the server of its store. */
+/** @typedef {{ own: number, server: number }} Cpu */
 /** @typedef {{ name: string, module: string, kind: import("./servers.mjs").Kind }} Entry */
 
 /** @type {readonly Entry[]} */
@@ -23,8 +25,7 @@ export const ENTRIES = [
   { name: "BullMQ, Redis", module: "bullmq", kind: "redis" },
 ];
 
-/** The measurements of a round. The raw limit is measured beside each delivery. */
-const STEPS = /** @type {const} */ (["enqueue", "drain", "batches", "drain", "live", "latency"]);
+/** @typedef {"enqueue" | "drain" | "batches" | "live" | "latency"} Step */
 
 /**
  * @param {Servers} servers
@@ -45,7 +46,9 @@ export async function measurePeers(servers, sink) {
       values.set(name, emptyValues());
     }
     for (let round = 0; round <= ROUNDS; round++) {
-      for (const step of STEPS) await measureStep(servers, sink, contenders, round, step, values);
+      for (const step of /** @type {Step[]} */ (STEPS)) {
+        await measureStep(servers, sink, contenders, round, step, values);
+      }
     }
   } finally {
     for (const contender of contenders) await contender.stop();
@@ -60,7 +63,8 @@ export function storeUrl(url, module) {
 
 /** @returns {Values} */
 function emptyValues() {
-  return { enqueue: [], batches: [], drain: [], live: [], latency: [], ofRaw: [], liveOfRaw: [] };
+  const rates = { enqueue: [], batches: [], drain: [], live: [] };
+  return { ...rates, latency: [], ofRaw: [], liveOfRaw: [], cpu: new Map() };
 }
 
 /**
@@ -68,7 +72,7 @@ function emptyValues() {
  * @param {{ origin: string }} sink
  * @param {readonly Contender[]} contenders
  * @param {number} round 0: not counted
- * @param {(typeof STEPS)[number]} step
+ * @param {Step} step
  * @param {Map<string, Values>} values
  */
 async function measureStep(servers, sink, contenders, round, step, values) {
@@ -87,20 +91,20 @@ async function measureStep(servers, sink, contenders, round, step, values) {
     await received(sink);
     const serverMs = await contender.serverMs();
     const { result, cpuMs } = await contender.measure(isRaw ? "drain" : step, count);
-    const perJob = [cpuMs, (await contender.serverMs()) - serverMs].map(
-      (ms) => (1000 * ms) / count,
-    );
+    const usedMs = (await contender.serverMs()) - serverMs;
+    const cpu = { own: (1000 * cpuMs) / count, server: (1000 * usedMs) / count };
     if (step === "drain" || step === "live") await checkCount(sink, contender.name, count);
     if (isRaw) raw = result;
-    say(round, step, contender.name, result, raw, perJob);
-    if (round > 0) record(values, contender.name, step, result, raw);
+    say(round, step, contender.name, result, raw, cpu);
+    if (round > 0) record(values, contender.name, step, result, raw, cpu);
   }
 }
 
-/** @param {Map<string, Values>} values @param {string} name @param {(typeof STEPS)[number]} step @param {any} result @param {number} raw */
-function record(values, name, step, result, raw) {
+/** @param {Map<string, Values>} values @param {string} name @param {Step} step @param {any} result @param {number} raw @param {Cpu} cpu */
+function record(values, name, step, result, raw, cpu) {
   const own = values.get(name);
   own?.[step].push(result);
+  own?.cpu.set(step, [...(own.cpu.get(step) ?? []), cpu]);
   if (step === "drain") own?.ofRaw.push(result / raw);
   if (step === "live") own?.liveOfRaw.push(result / raw);
 }
@@ -116,13 +120,13 @@ async function checkCount(sink, name, count) {
   if (found !== count) console.log(`  ${name} sent ${found} requests for ${count} jobs`);
 }
 
-/** @param {number} round @param {string} step @param {string} name @param {any} result @param {number} raw @param {readonly number[]} perJob CPU time in us of the process and of the server */
-function say(round, step, name, result, raw, [own = 0, server = 0]) {
+/** @param {number} round @param {string} step @param {string} name @param {any} result @param {number} raw @param {Cpu} cpu */
+function say(round, step, name, result, raw, { own, server }) {
   const label = round === 0 ? "warm-up" : `round ${round} of ${ROUNDS}`;
   const sorted = Array.isArray(result) ? result.toSorted((a, b) => a - b) : [];
   const text = Array.isArray(result)
     ? `p50 ${sorted[Math.floor(sorted.length / 2)].toFixed(2)} ms`
     : `${Math.round(result)}/s${Number.isNaN(raw) ? "" : `, ${(result / raw).toFixed(2)} of raw`}`;
-  const cpu = `CPU ${Math.round(own)} + ${Math.round(server)} us a job`;
+  const cpu = `CPU time ${Math.round(own)} + ${Math.round(server)} us per job`;
   console.log(`${label}, ${step}: ${name} ${text}; ${cpu}`);
 }

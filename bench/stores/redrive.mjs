@@ -7,10 +7,12 @@ import { createRedrive } from "@redrive/service";
 import { BODY } from "../service-parts.mjs";
 
 const CONCURRENCY = 256;
+/** Longer than the default: on a busy machine, a process may get no CPU time for seconds. */
+const LEASE_MS = 60_000;
 
 /** @type {import("./contender.mjs").Open} */
 export async function open({ url, origin, done }) {
-  const redrive = await createRedrive({ store: url });
+  const redrive = await createRedrive({ store: url, leaseMs: LEASE_MS });
   await redrive.configure(origin, { concurrency: { max: CONCURRENCY } });
   redrive.onEvent(({ type }) => {
     if (type === "task.succeeded") done();
@@ -21,8 +23,7 @@ export async function open({ url, origin, done }) {
     add: (path) => redrive.enqueue(input(path)),
     async addMany(path, count) {
       const results = await redrive.enqueueMany(Array.from({ length: count }, () => input(path)));
-      const failed = results.find(({ status }) => status === "rejected");
-      if (failed !== undefined) throw new Error(JSON.stringify(failed));
+      for (const result of results) if (result.status === "rejected") throw result.reason;
     },
     async addKeyed(path, count) {
       const keyed = () => ({ ...input(path), idempotencyKey: randomUUID() });

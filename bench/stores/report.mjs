@@ -39,7 +39,7 @@ function summary(values) {
 /** @param {Results} results @returns {string} */
 export function tables({ peers, fleet, destinations }) {
   const parts = [];
-  if (peers !== undefined) parts.push(peerTable(peers));
+  if (peers !== undefined) parts.push(peerTable(peers), cpuTable(peers));
   if (fleet.size > 0) parts.push(fleetTable(fleet));
   if (destinations.size > 0) parts.push(destinationTable(destinations));
   return parts.join("\n\n");
@@ -62,6 +62,45 @@ function peerTable(peers) {
     const rates = [one.enqueue, one.batches, one.drain].map(perSecond);
     const shares = [fixed(one.ofRaw), perSecond(one.live), fixed(one.liveOfRaw)];
     return [name, ...rates, ...shares, `${fixed(one.p50)} / ${fixed(one.p99)}`];
+  });
+  return markdown([head, ...rows]);
+}
+
+/** Of the contender and of its server. @param {Map<string, Values>} peers */
+function cpuTable(peers) {
+  const steps = /** @type {const} */ (["enqueue", "batches", "drain", "live"]);
+  const rows = [...peers].map(([name, { cpu }]) => [
+    name,
+    ...steps.map((step) => {
+      const all = cpu.get(step) ?? [];
+      const times = [all.map(({ own }) => own), all.map(({ server }) => server)].map(median);
+      return all.length === 0 ? "" : times.map(Math.round).join(" + ");
+    }),
+  ]);
+  return markdown([["CPU time per job in us: contender + server", ...steps], ...rows]);
+}
+
+const MILLION = 1_000_000;
+
+/**
+ * What a core delivers, and the cores for a million tasks a second: from the CPU time per task while tasks
+ * are added and delivered. @param {Results} results @returns {string}
+ */
+export function scaleTable({ peers = new Map() }) {
+  const head = [
+    "",
+    "us per task: node + server",
+    "tasks/s per core of a node",
+    "tasks/s per core of the store",
+    "1,000,000 tasks/s: cores of nodes",
+    "cores of stores",
+  ];
+  const rows = STORES.flatMap(({ own }) => {
+    const all = peers.get(own)?.cpu.get("live") ?? [];
+    if (all.length === 0) return [];
+    const times = [all.map((one) => one.own), all.map((one) => one.server)].map(median);
+    const rates = times.map((us) => perSecond(MILLION / us));
+    return [[own, times.map(Math.round).join(" + "), ...rates, ...times.map((us) => `${Math.ceil(us)}`)]];
   });
   return markdown([head, ...rows]);
 }

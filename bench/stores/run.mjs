@@ -1,6 +1,7 @@
 /**
  * Run: starts the servers and the sink, measures, prints the tables and the verdicts, and exits with 1 if
- * a result misses its limit. With `--write`, the tables replace those of docs/benchmarks.md.
+ * a result misses its limit. With `--write`, the tables replace those of docs/benchmarks.md and
+ * docs/scale.md.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
@@ -9,11 +10,10 @@ import { startSink } from "../service-parts.mjs";
 import { measureDestinations } from "./destinations.mjs";
 import { measureFleet } from "./fleet.mjs";
 import { measurePeers } from "./peers.mjs";
-import { tables, verdicts } from "./report.mjs";
+import { scaleTable, tables, verdicts } from "./report.mjs";
 import { Servers } from "./servers.mjs";
 import { LATENCIES, PARTS, ROUNDS, TASKS, WARMUP } from "./settings.mjs";
 
-const PAGE = new URL("../../docs/benchmarks.md", import.meta.url);
 const BEGIN = "<!-- stores: begin -->";
 const END = "<!-- stores: end -->";
 const KINDS = /** @type {const} */ (["postgres", "redis"]);
@@ -35,7 +35,10 @@ try {
   const text = `${machine(await servers.version())}\n\n${tables(results)}`;
   process.stdout.write(`\n${text}\n\n`);
   printVerdicts("stores", verdicts(results));
-  if (process.argv.includes("--write")) write(text);
+  if (process.argv.includes("--write")) {
+    write("benchmarks.md", text);
+    if (results.peers !== undefined) write("scale.md", scaleTable(results));
+  }
 } finally {
   sink.stop();
   await servers.stop();
@@ -50,11 +53,12 @@ function machine(postgres) {
   return `${cpus().length} x ${cpu?.model.trim()}, ${memory} GiB, Node ${process.version}, PostgreSQL ${postgres}; ${counts}; ${minutes} minutes.`;
 }
 
-/** @param {string} text */
-function write(text) {
-  const page = readFileSync(PAGE, "utf8");
-  const from = page.indexOf(BEGIN);
-  const to = page.indexOf(END);
-  if (from < 0 || to < from) throw new Error(`docs/benchmarks.md needs ${BEGIN} and ${END}`);
-  writeFileSync(PAGE, `${page.slice(0, from + BEGIN.length)}\n${text}\n${page.slice(to)}`);
+/** Replaces what is between the marks. @param {string} page in docs/ @param {string} text */
+function write(page, text) {
+  const file = new URL(`../../docs/${page}`, import.meta.url);
+  const old = readFileSync(file, "utf8");
+  const from = old.indexOf(BEGIN);
+  const to = old.indexOf(END);
+  if (from < 0 || to < from) throw new Error(`docs/${page} needs ${BEGIN} and ${END}`);
+  writeFileSync(file, `${old.slice(0, from + BEGIN.length)}\n${text}\n${old.slice(to)}`);
 }

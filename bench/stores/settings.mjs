@@ -20,6 +20,11 @@ export const ONLY = (process.env["BENCH_ONLY"] ?? "").split(";").filter((name) =
 /** Destinations of the measurement of claims. */
 export const DESTINATIONS = [10, 100, 1_000, 10_000];
 
+/** The measurements of a round. The raw limit is measured beside each delivery. */
+export const STEPS = (
+  process.env["BENCH_STEPS"] ?? "enqueue,drain,batches,drain,live,latency"
+).split(",");
+
 export const CALLERS = 64;
 export const BATCH = 500;
 /** A pause before each measured latency, so that the queue is idle. */
