@@ -100,7 +100,9 @@ export function scaleTable({ peers = new Map() }) {
     if (all.length === 0) return [];
     const times = [all.map((one) => one.own), all.map((one) => one.server)].map(median);
     const rates = times.map((us) => perSecond(MILLION / us));
-    return [[own, times.map(Math.round).join(" + "), ...rates, ...times.map((us) => `${Math.ceil(us)}`)]];
+    return [
+      [own, times.map(Math.round).join(" + "), ...rates, ...times.map((us) => `${Math.ceil(us)}`)],
+    ];
   });
   return markdown([head, ...rows]);
 }
