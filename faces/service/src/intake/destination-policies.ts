@@ -8,6 +8,7 @@ import type { Store } from "../model/store.ts";
 import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
+import { SharedReads } from "./shared-reads.ts";
 import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";
@@ -30,6 +31,7 @@ export class DestinationPolicies {
   readonly #now: () => number;
   /** The policy id of each destination. In a shared store, other nodes may change its document. */
   readonly #cached = new BoundedCache<KnownPolicy>(MAX_DESTINATIONS);
+  readonly #reads = new SharedReads<PolicyChoice>();
   #changes = 0;
 
   constructor(store: Store, policies: Policies, now: () => number) {
@@ -46,7 +48,12 @@ export class DestinationPolicies {
     return isFresh ? this.#policies.known(tenantId, known.policyId) : undefined;
   }
 
-  async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+  choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+    const read = () => this.#read(tenantId, destination);
+    return this.#reads.share(keyOf(tenantId, destination), read);
+  }
+
+  async #read(tenantId: string, destination: string): Promise<PolicyChoice> {
     const changes = this.#changes;
     const row = await this.#store.getDestination(tenantId, destination);
     const policy = policyOf(row?.document ?? null);

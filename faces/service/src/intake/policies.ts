@@ -9,6 +9,7 @@ import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
+import { SharedReads } from "./shared-reads.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -49,6 +50,7 @@ export class Policies {
   readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<KnownChoice>(MAX_KNOWN);
+  readonly #reads = new SharedReads<PolicyChoice>();
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -77,7 +79,11 @@ export class Policies {
   }
 
   /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
-  async choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+  choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+    return this.#reads.share(keyOf(tenantId, policyId), () => this.#read(tenantId, policyId));
+  }
+
+  async #read(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null && row.removedAt === null) return this.#cache(row);
     const preset = presetOf(policyId);
