@@ -43,6 +43,7 @@ export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
+export { storeName } from "./store-name.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { inspectPostgres, type PostgresReport } from "./stores/postgres/inspect-postgres.ts";
 export { type PostgresOptions, postgresStore } from "./stores/postgres/postgres-store.ts";

@@ -145,7 +145,8 @@ export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise
 
 /** Loads the web server only here, because other commands do not need it. */
 async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
-  const { serviceConfig, storeName } = await import("./service-config.ts");
+  const { serviceConfig } = await import("./service-config.ts");
+  const { storeName } = await import("@redrive/service");
   const { onStopSignal, startService } = await import("./running-service.ts");
   const config = serviceConfig(flags);
   const service = await startService(config, {

@@ -18,7 +18,7 @@ import {
   resolveDestination,
   textRule,
 } from "@redrive/core";
-import type { AlertOptions } from "@redrive/service";
+import { type AlertOptions, storeName } from "@redrive/service";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
 
@@ -190,11 +190,6 @@ export function storePath(store: string): string | undefined {
 /** True of a store on a server, which several nodes may share. */
 export function isServerStore(store: string): boolean {
   return /^(?:rediss?(?:\+sentinel|\+cluster)?|postgres(?:ql)?):\/\/./u.test(store);
-}
-
-/** The store without user and password, for logs. Parameters may contain a password too. */
-export function storeName(store: string): string {
-  return store.replace(/^([a-z+]+:\/\/)(?:[^/?#]*@)?([^?#]*).*$/su, "$1$2");
 }
 
 function storeHint(store: string): string {

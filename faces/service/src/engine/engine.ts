@@ -127,17 +127,17 @@ export class Engine {
    * Opens an engine on a store. Engine time never starts before the latest stored instant. Throws
    * `CLOCK_BEHIND` if that is far ahead of the wall clock.
    */
-  static async open(options: EngineOptions): Promise<Engine> {
-    const { clock, store } = options;
+  static async open(given: EngineOptions): Promise<Engine> {
+    const { clock } = given;
+    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
+    const store = given.store.exclusive ? given.store : timedStore(clock, given.store);
+    const options = { ...given, store };
     const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
     const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
     const storeClock = store.exclusive ? undefined : new StoreClock(clock, await store.clock());
     const latestAt = await store.latestAt();
     assertClock((storeClock ?? clock).now(), latestAt, options.maxClockAheadMs);
-    const saved = { latestAt, storeClock, budgetText: budget?.text };
-    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
-    if (store.exclusive) return new Engine(options, saved);
-    return new Engine({ ...options, store: timedStore(clock, store) }, saved);
+    return new Engine(options, { latestAt, storeClock, budgetText: budget?.text });
   }
 
   private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {

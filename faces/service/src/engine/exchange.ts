@@ -123,7 +123,8 @@ export class Exchange {
       if (!wasCertain && node.isRunning()) queue.request();
       await this.#apply(renewal, reported, documents, recent);
     } catch (error) {
-      scheduler.recent.restore(recent);
+      // They are still recent.
+      scheduler.recent.addAll(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
       throw error;
     }

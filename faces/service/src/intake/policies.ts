@@ -8,6 +8,7 @@ import { serviceError } from "../model/errors.ts";
 import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
+import { isFresh, type ReadValue } from "./fresh.ts";
 import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
 import { SharedReads } from "./shared-reads.ts";
 
@@ -19,13 +20,7 @@ export interface PolicyChoice {
   readonly policyVersion: number;
 }
 
-interface KnownChoice extends PolicyChoice {
-  /** When it was read. */
-  readonly readAt: number;
-}
-
-/** In a shared store, the newest version is read again after this time. */
-const KNOWN_MS = 2000;
+type KnownChoice = PolicyChoice & ReadValue;
 
 /** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
@@ -69,8 +64,7 @@ export class Policies {
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
     const known = this.#newest.get(keyOf(tenantId, policyId));
     if (known === undefined) return undefined;
-    const isFresh = this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS;
-    return isFresh ? known : undefined;
+    return isFresh(known, this.#store, this.#now()) ? known : undefined;
   }
 
   /** Call when the store has refused a version: it was removed, or another node removed it. */
