@@ -59,6 +59,11 @@ export class FleetClient {
     return (await this.#must("GET", path)) as T;
   }
 
+  /** The text of a page, such as the metrics. */
+  async text(path: string): Promise<string> {
+    return (await fetch(`${this.#url}${path}`)).text();
+  }
+
   post(task: NewTask): Promise<Response> {
     return this.call("POST", "/retry-tasks", { json: {}, ...task });
   }
