@@ -1,7 +1,7 @@
 /** Fleet load: tasks that tests create through all nodes, and what must hold for all of them. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { ENDED, type NewTask } from "./client.ts";
+import { ENDED, type NewTask, repeated } from "./client.ts";
 import { type Fleet, type Node, until } from "./fleet.ts";
 import type { WireLog } from "./wire-log.ts";
 
@@ -9,7 +9,6 @@ const END_TIMEOUT_MS = 90_000;
 /** The callers of a load. Each has at most one task without a known result. */
 export const CALLERS = 6;
 const PAUSE_MS = 50;
-const MAX_REPEATS = 20;
 
 /** The service limits its connections. */
 const CREATED_AT_ONCE = 400;
@@ -61,14 +60,9 @@ export async function createTasks(
 
 /** On a busy machine a store may take too long. A client then repeats the request with its key. */
 async function createOnce({ client }: Node, task: NewTask): Promise<string> {
-  for (let repeats = 0; ; repeats++) {
-    const { status, json } = await client.post(task);
-    if (status < 300) return json.taskId;
-    if (status !== 503 || repeats === MAX_REPEATS) {
-      throw new Error(`a task was answered with ${status}: ${JSON.stringify(json)}`);
-    }
-    await sleep(PAUSE_MS);
-  }
+  const { status, json } = await repeated(() => client.post(task));
+  if (status < 300) return json.taskId;
+  throw new Error(`a task was answered with ${status}: ${JSON.stringify(json)}`);
 }
 
 /** Waits until the store says that all of these tasks have ended. A lost task never ends. */
