@@ -90,12 +90,13 @@ export async function slowNetwork(fleet: Fleet): Promise<number> {
   const { nodes, target } = fleet;
   await nodes[0]!.client.configure(target.origin, busyDestination);
   const logged = nodes.map(({ log }) => log.length);
+  // Until the last arrival at the target: reading the list of tasks is not what is measured.
   const measure = async (name: string): Promise<number> => {
-    const startMs = performance.now();
-    const load = await createTasks(fleet, TASKS, {}, name);
-    await allEnded(nodes[0] as Node, load);
-    expectBounded(target, load);
-    return performance.now() - startMs;
+    const startedAt = Date.now();
+    const taskIds = await createTasks(fleet, TASKS, {}, name);
+    await allEnded(nodes[0] as Node, taskIds);
+    expectBounded(target, taskIds);
+    return Math.max(...target.requests.map(({ at }) => at)) - startedAt;
   };
   const goodMs = await measure("good");
   for (const { network } of nodes) network.lag = LOSSY;
