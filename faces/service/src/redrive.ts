@@ -21,7 +21,7 @@ import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
 import { partitionByteOf } from "./model/partition.ts";
-import type { Store } from "./model/store.ts";
+import type { Store, Upkeep } from "./model/store.ts";
 import type { CommitListener, MeteredStore } from "./model/store-wrappers/metered-store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type {
@@ -267,6 +267,11 @@ export class Redrive {
   /** The rows of destinations whose circuit is not closed, at most a thousand. */
   openCircuits(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
     return this.#parts.store.openCircuits(tenantId, MAX_CIRCUITS);
+  }
+
+  /** What slows the database of the store down over time; null if the store has nothing to report. */
+  async storeUpkeep(): Promise<Upkeep | null> {
+    return (await this.#parts.store.upkeep?.()) ?? null;
   }
 
   countDestinations(tenantId: string = DEFAULT_TENANT): Promise<DestinationCounts> {

@@ -67,7 +67,10 @@ export interface SlotUse {
   /** The limit for the whole fleet. */
   readonly limit: number;
   readonly wanted: number;
-  /** Attempts of this node that run now. They count until they end, even without a share. */
+  /**
+   * What this node runs now, or may start before it gets the response. It counts until the next report,
+   * even without a share.
+   */
   readonly used: number;
 }
 

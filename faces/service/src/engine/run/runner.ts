@@ -180,7 +180,8 @@ export class Runner implements ClaimRunner {
     const signal = createLightSignal();
     claim.signal = signal;
     const { delivery } = claim.destination;
-    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery };
+    const mayStart = () => this.#parts.node.ownsClaim(task.claimedAt);
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery, mayStart };
     this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
   }
 
