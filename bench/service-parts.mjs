@@ -21,7 +21,15 @@ export async function startSink() {
   const origin = `http://127.0.0.1:${String(line).trim()}`;
   /** Epoch ms of the next request to `/arrival`. @returns {Promise<number>} */
   const arrival = async () => (await once(child, "message"))[0];
-  return { origin, arrival, stop: () => child.disconnect() };
+  /** Resolves when it has received that many requests since `/received` was read. @param {number} count */
+  const reaches = async (count) => {
+    child.send(count);
+    for (;;) {
+      const [message] = await once(child, "message");
+      if (message.reached === count) return;
+    }
+  };
+  return { origin, arrival, reaches, stop: () => child.disconnect() };
 }
 
 /**

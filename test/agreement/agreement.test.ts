@@ -2,6 +2,7 @@
  * Agreement: checks that one policy, one seed and one script of outcomes give the same attempts at
  * the same instants, and the same end, in every face. To add a face, add it to `FACES`.
  */
+
 import {
   type CallHistory,
   decide,
@@ -22,7 +23,7 @@ import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { pinnedTask } from "../../faces/service/src/stores/pinned-task.testing.ts";
+import { pinnedTask } from "../../faces/service/src/stores/store.testing.ts";
 
 /** One attempt of the script: how it ends, and after how long. */
 interface Step {

@@ -1,4 +1,5 @@
 /** Fleet client: the calls that tests make to one node, and what they need of the responses. */
+import { setTimeout as sleep } from "node:timers/promises";
 
 export interface NewTask {
   readonly targetUrl: string;
@@ -59,6 +60,11 @@ export class FleetClient {
     return (await this.#must("GET", path)) as T;
   }
 
+  /** The text of a page, such as the metrics. */
+  async text(path: string): Promise<string> {
+    return (await fetch(`${this.#url}${path}`)).text();
+  }
+
   post(task: NewTask): Promise<Response> {
     return this.call("POST", "/retry-tasks", { json: {}, ...task });
   }
@@ -111,9 +117,28 @@ export class FleetClient {
   }
 
   async #must(method: string, path: string, body?: object): Promise<unknown> {
-    const { status, json } = await this.call(method, path, body);
+    const call = () => this.call(method, path, body);
+    const { status, json } = await (method === "POST" ? call() : repeated(call));
     if (status < 300) return json;
     throw new Error(`${method} ${path} was answered with ${status}: ${JSON.stringify(json)}`);
+  }
+}
+
+const MAX_REPEATS = 20;
+const PAUSE_MS = 50;
+
+/**
+ * Repeats a call that may be repeated, as a client does: after a 503, because a store may take too long
+ * on a busy machine, and after a connection was closed while it was idle.
+ */
+export async function repeated(call: () => Promise<Response>): Promise<Response> {
+  for (let repeats = 0; ; repeats++) {
+    const response = await call().catch((error: unknown) => {
+      if (repeats === MAX_REPEATS) throw error;
+      return null;
+    });
+    if (response !== null && (response.status !== 503 || repeats === MAX_REPEATS)) return response;
+    await sleep(PAUSE_MS);
   }
 }
 

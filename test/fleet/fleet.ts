@@ -7,8 +7,10 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { seededRandom } from "@redrive/core";
 import { afterAll, beforeAll, describe, onTestFinished } from "vitest";
 import { type RestartableServer, startRestartable } from "../servers/restartable.ts";
+import { TcpProxy } from "../servers/tcp-proxy.ts";
 import { FleetClient } from "./client.ts";
 import { type Responder, WireLog } from "./wire-log.ts";
 
@@ -21,6 +23,8 @@ export const ROUNDS: number = Number(process.env["REDRIVE_FAULT_ROUNDS"] ?? 1);
 export interface Node {
   readonly process: ChildProcess;
   readonly client: FleetClient;
+  /** Its connection to the store, which a test may disturb. */
+  readonly network: TcpProxy;
   /** Lines of its log, parsed. */
   readonly log: readonly LogLine[];
 }
@@ -40,6 +44,8 @@ export interface Fleet {
   readonly server: RestartableServer;
   /** Starts one more node on the same store. */
   join(options?: NodeOptions): Promise<Node>;
+  /** The node has ended: it is not one of `nodes` any more. */
+  remove(node: Node): void;
 }
 
 export interface NodeOptions {
@@ -71,18 +77,20 @@ export function describeFleets(
   });
 }
 
-/** The tests of `define` share three nodes per store, because a start takes seconds. */
+/** The tests of `define` share the nodes of a store, because a start takes seconds. */
 export function describeSharedFleet(
   what: string,
   define: (open: (respond?: Responder) => Promise<Fleet>) => void,
+  options: FleetOptions = {},
+  kinds: readonly RestartableServer["kind"][] = ["postgres", "redis"],
 ): void {
-  describe.each(["postgres", "redis"] as const)(`${what} on %s`, (kind) => {
+  describe.each(kinds)(`${what} on %s`, (kind) => {
     const cleanups: Cleanup[] = [];
     let fleet: Fleet;
     beforeAll(async () => {
       const server = await startRestartable(kind);
       cleanups.push(() => server.stop());
-      fleet = await openFleet(server, {}, (cleanup) => void cleanups.push(cleanup));
+      fleet = await openFleet(server, options, (cleanup) => void cleanups.push(cleanup));
     });
     afterAll(async () => {
       for (const cleanup of cleanups.reverse()) await cleanup();
@@ -115,10 +123,11 @@ async function openFleet(
     nodes.push(node);
     return node;
   };
+  const remove = (node: Node) => void nodes.splice(nodes.indexOf(node), 1);
   // The first node creates the schema. The others then start at the same time.
   await join();
   await Promise.all(Array.from({ length: (options?.nodes ?? 3) - 1 }, () => join()));
-  return { nodes, target, server, join };
+  return { nodes, target, server, join, remove };
 }
 
 async function startNode(
@@ -127,7 +136,10 @@ async function startNode(
   onEnd: OnEnd,
 ): Promise<Node> {
   const { REDRIVE_URL: _, REDRIVE_API_KEY: __, REDRIVE_STORE: ___, ...inherited } = process.env;
-  const flags = ["--port", "0", "--retry-budget", "off", "--store", store];
+  const network = await openNetwork(store, onEnd);
+  const address = new URL(store);
+  address.port = String(network.port);
+  const flags = ["--port", "0", "--retry-budget", "off", "--store", address.href];
   if (leaseMs !== undefined) flags.push("--lease-ms", String(leaseMs));
   const child = spawn(process.execPath, [MAIN, "serve", ...flags], {
     env: { ...inherited, ...env },
@@ -148,7 +160,15 @@ async function startNode(
       })
       .on("close", () => reject(new Error(`the node ended before it was ready: ${stderr}`)));
   });
-  return { process: child, client: new FleetClient(url), log };
+  return { process: child, client: new FleetClient(url), network, log };
+}
+
+async function openNetwork(store: string, onEnd: OnEnd): Promise<TcpProxy> {
+  const random = seededRandom("network");
+  const network = new TcpProxy(Number(new URL(store).port), () => random.next());
+  await network.listen();
+  onEnd(() => network.close());
+  return network;
 }
 
 async function endNode(child: ChildProcess): Promise<void> {

@@ -1,7 +1,7 @@
 /** Limits of a destination hold for three nodes together, measured at the target. */
 // needs: postgres, redis, build
 import { expect, it } from "vitest";
-import { describeSharedFleet, type Fleet, type Node, ROUNDS } from "./fleet.ts";
+import { describeSharedFleet, type Node, ROUNDS } from "./fleet.ts";
 import { allEnded, createTasks, expectBounded, noGuards } from "./load.ts";
 
 const SLOTS = 5;
@@ -19,7 +19,6 @@ describeSharedFleet("limits of a destination", (open) => {
     const [first] = fleet.nodes as [Node];
     const concurrency = { algorithm: "FIXED", max: SLOTS };
     await first.client.configure(target.origin, { ...noGuards, concurrency });
-    await learn(fleet);
     const taskIds = await createTasks(fleet, 200 * ROUNDS);
     await allEnded(first, taskIds);
     expectBounded(target, taskIds);
@@ -46,16 +45,6 @@ describeSharedFleet("limits of a destination", (open) => {
     );
   });
 });
-
-/**
- * Each node sends a task, and so learns the document. Before that, a node asks for a share of the default
- * limits, and for a moment the store may count less than another node uses.
- */
-async function learn({ nodes, target }: Fleet): Promise<void> {
-  const create = ({ client }: Node) => client.create({ targetUrl: `${target.origin}/learn` });
-  await allEnded(nodes[0]!, await Promise.all(nodes.map(create)));
-  target.maxOpen = 0;
-}
 
 /** `lateMs`: a window may contain what belongs to a window that is this much longer. */
 function expectRate(instants: readonly number[], lateMs = 0): void {

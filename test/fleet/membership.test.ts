@@ -1,10 +1,11 @@
-/** While nodes join and leave under load, no task that is due waits for long. */
+/** While nodes join and leave under load, nothing is lost, nothing waits for long, and the work is shared. */
 // needs: postgres, redis, build
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { describeFleets, type Fleet, type Node } from "./fleet.ts";
+import { describeFleets, type Fleet, type Node, ROUNDS } from "./fleet.ts";
 import { allEnded, expectBounded, policy } from "./load.ts";
+import { joinAndKill, joinAndStop, sentByNode } from "./scenarios/membership.ts";
 
 /** What the service promises for a task that is due. */
 const PROMISED_MS = 1000;
@@ -13,6 +14,9 @@ const TOLERANCE_MS = 1500;
 const PAUSE_MS = 20;
 /** Tasks are due this long after they are created, so that the time of a create does not count. */
 const AHEAD_MS = 1000;
+const SHARED_TASKS = 300;
+/** Twenty starts of a node take longer than the usual limit of a test. */
+const LONG_MS = 900_000;
 
 describeFleets("nodes that join and leave", (open) => {
   it("delay no task that is due", async () => {
@@ -37,6 +41,26 @@ describeFleets("nodes that join and leave", (open) => {
     expect(lateMs[0]).toBeGreaterThanOrEqual(0);
     expect(median).toBeLessThan(PROMISED_MS / 4);
     expect(lateMs.at(-1)).toBeLessThan(PROMISED_MS + TOLERANCE_MS);
+  });
+});
+
+describeFleets("nodes of a fleet under load", (open) => {
+  const respond = () => ({ status: 200, afterMs: 20 });
+
+  it(`are stopped ${ROUNDS} times, and repeat nothing`, { timeout: LONG_MS }, async () => {
+    await joinAndStop(await open({ nodes: 2, respond }), ROUNDS);
+  });
+
+  it(`are killed ${ROUNDS} times, and lose nothing`, { timeout: LONG_MS }, async () => {
+    await joinAndKill(await open({ nodes: 2, respond }), ROUNDS);
+  });
+
+  it("share the tasks that one of them has stored", async () => {
+    const sent = await sentByNode(await open({ respond }), SHARED_TASKS);
+    console.log(`sent by each node: ${sent.join(", ")}`);
+    // An equal part is a third.
+    expect(Math.min(...sent)).toBeGreaterThan(SHARED_TASKS / 6);
+    expect(Math.max(...sent)).toBeLessThan(SHARED_TASKS / 2);
   });
 });
 

@@ -26,6 +26,15 @@ describe("row 9: a body that does not arrive", () => {
     expect(status).toBe(408);
   });
 
+  test("of an upload that makes no progress: 408 and the connection is closed", async () => {
+    server = await openTestServer({ headersTimeoutMs: 200, requestTimeoutMs: 300 });
+    const head = `POST /forward HTTP/1.1\r\nHost: localhost\r\nRedrive-Target: ${server.target.url}\r\n`;
+    const { status } = await server.rawCall(`${head}Content-Length: 100\r\n\r\nx`, {
+      until: "close",
+    });
+    expect(status).toBe(408);
+  });
+
   test("longer than announced: the rest is not read as a request", async () => {
     server = await openTestServer();
     const { text } = await server.rawCall(`${HEAD}Content-Length: 2\r\n\r\n{}GARBAGE\r\n\r\n`, {
@@ -53,12 +62,12 @@ describe("row 58: idle and slow sockets", () => {
     await Promise.all(sockets.map((socket) => socket.closed || once(socket, "close")));
   });
 
-  test("the default limits: 10 s for headers, 30 s in total, 5 s idle, 100 headers", async () => {
+  test("the default limits: 10 s for headers, an hour for an upload, 5 s idle, 100 headers", async () => {
     server = await openTestServer();
     const { server: http } = createApp(server.redrive);
     const { headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount, maxConnections } =
       http;
-    expect([headersTimeout, requestTimeout, keepAliveTimeout]).toEqual([10_000, 30_000, 5000]);
+    expect([headersTimeout, requestTimeout, keepAliveTimeout]).toEqual([10_000, 3_600_000, 5000]);
     expect([maxHeadersCount, maxConnections]).toEqual([100, 10_000]);
   });
 

@@ -78,3 +78,7 @@ test("no label has a URL, a tenant or a digest, and policy labels are bounded", 
   expect(policies.size).toBeLessThanOrEqual(102);
   expect(policies).toContain("other");
 });
+
+test("a store without upkeep has no gauges of it", () => {
+  expect(text).not.toMatch(/^retry_store_(rows|oldest_transaction_seconds)[ {]/mu);
+});

@@ -1,5 +1,5 @@
 /** Task rows: the rows of the table of bad requests about the fields of a task. */
-import { type Row, refused, task, text } from "./row.ts";
+import { changed, type Row, refused, task, text } from "./row.ts";
 
 const urls: readonly Row[] = [
   ["14", "missing", undefined],
@@ -68,7 +68,13 @@ const bodies: readonly Row[] = [
   refused("33", "half of Base64", { bodyBase64: "YQ" }, "bodyBase64"),
   refused("33", "two bodies", { body: "a", json: 1 }, "body"),
   refused("34", "half a character", { body: "\ud800" }, "body"),
-  refused("33", "a body over 64 KiB", { body: "x".repeat(65_537) }, "body"),
+  {
+    row: "33",
+    what: "a body over 64 KiB without a blob store",
+    sent: changed({ body: "x".repeat(65_537) }),
+    status: 413,
+    code: "BODY_TOO_LARGE",
+  },
 ];
 
 const policies: readonly Row[] = [

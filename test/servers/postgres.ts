@@ -15,20 +15,27 @@ export interface PostgresServer {
 
 /** Creates the cluster, then replaces itself with the server: one guarded process for both. */
 const INIT_AND_SERVE = `
-"$1/initdb" --pgdata="$2" --username=postgres --auth=trust --encoding=UTF8 --no-locale --no-sync &&
-exec "$1/postgres" -D "$2" -p "$3" \
-  -c listen_addresses=127.0.0.1 -c unix_socket_directories=
+programs="$1" data="$2" port="$3"; shift 3
+"$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --no-locale --no-sync &&
+exec "$programs/postgres" -D "$data" -p "$port" \
+  -c listen_addresses=127.0.0.1 -c unix_socket_directories= "$@"
 `;
 
-/** Starts an empty cluster with production settings: fsync on, synchronous commit on. */
-export async function startPostgres(): Promise<PostgresServer> {
+/**
+ * Starts an empty cluster with production settings: fsync on, synchronous commit on. `settings` are
+ * further ones, as `name=value`.
+ */
+export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
   const user = postgresUser();
   return await onFreePort(async (port) => {
     const folder = guardedFolder("postgres", user);
     const server = startGuarded({
       folder,
       program: "sh",
-      args: ["-c", INIT_AND_SERVE, "sh", postgresBinaries(folder), join(folder, "data"), `${port}`],
+      args: [
+        ...["-c", INIT_AND_SERVE, "sh", postgresBinaries(folder), join(folder, "data"), `${port}`],
+        ...settings.flatMap((setting) => ["-c", setting]),
+      ],
       // Fast shutdown: ends sessions and shuts down cleanly. The default signal waits for clients.
       stopSignal: "SIGINT",
       ...user,

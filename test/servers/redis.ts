@@ -11,17 +11,24 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-export async function startRedis(): Promise<RedisServer> {
+/** `settings` replace the ones below. */
+export async function startRedis(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<RedisServer> {
   const program = programFor("redis");
   return await onFreePort(async (port) => {
     const folder = guardedFolder("redis");
-    const server = startGuarded({ folder, program, args: redisArgs(folder, port) });
+    const server = startGuarded({ folder, program, args: redisArgs(folder, port, settings) });
     await server.waitFor(/Ready to accept connections/u);
     return { url: `redis://127.0.0.1:${port}`, stop: server.stop };
   });
 }
 
-export function redisArgs(folder: string, port: number): string[] {
+export function redisArgs(
+  folder: string,
+  port: number,
+  others: Readonly<Record<string, string>> = {},
+): string[] {
   const settings = {
     bind: "127.0.0.1",
     port: String(port),
@@ -31,6 +38,7 @@ export function redisArgs(folder: string, port: number): string[] {
     save: "",
     "maxmemory-policy": "noeviction",
     daemonize: "no",
+    ...others,
   };
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
 }

@@ -31,24 +31,27 @@ export class Coverage {
     for (const [index, { taskId, attempt }] of batch.settles.entries()) {
       const before = tasksBefore.get(taskId);
       const how = attempt === null ? "released" : attempt.outcome;
-      const cancel = before?.cancelRequestedAt === null ? "" : ", cancel requested";
+      const cancel = before?.state.cancelRequestedAt === null ? "" : ", cancel requested";
       const settled = result.settles[index] as SettleResult;
       const callback =
-        settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
+        settled !== "fenced" && settled !== "PENDING" && before?.task.callbackUrl
           ? ", with a callback"
           : "";
-      this.#count(before?.status ?? "(none)", `settle ${how}${cancel}: ${settled}${callback}`);
+      this.#count(
+        before?.state.status ?? "(none)",
+        `settle ${how}${cancel}: ${settled}${callback}`,
+      );
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
       const before = tasksBefore.get(taskId);
       const kind = result.cancels[index]?.kind;
-      const isEnd = kind === "cancelled" && before?.status === "PENDING";
-      const callback = isEnd && before.callbackUrl ? ", with a callback" : "";
-      this.#count(before?.status ?? "(none)", `cancel: ${kind}${callback}`);
+      const isEnd = kind === "cancelled" && before?.state.status === "PENDING";
+      const callback = isEnd && before.task.callbackUrl ? ", with a callback" : "";
+      this.#count(before?.state.status ?? "(none)", `cancel: ${kind}${callback}`);
     }
     for (const [index, { taskId }] of batch.retryNows.entries()) {
       this.#count(
-        tasksBefore.get(taskId)?.status ?? "(none)",
+        tasksBefore.get(taskId)?.state.status ?? "(none)",
         `retry now: ${result.retryNows[index]?.kind}`,
       );
     }
@@ -81,7 +84,7 @@ export class Coverage {
       const claimed = create.kind === "created" && create.started !== null;
       const kind = claimed ? "created claimed" : create.kind;
       if (source === null) this.#count("(none)", kind);
-      else this.#count(tasksBefore.get(source)?.status ?? "(gone)", `redrive: ${kind}`);
+      else this.#count(tasksBefore.get(source)?.state.status ?? "(gone)", `redrive: ${kind}`);
     }
   }
 

@@ -13,7 +13,7 @@ import type {
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
-import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
+import type { MemoryStore, TaskParts } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 export interface Committed {
   readonly at: number;
@@ -22,7 +22,7 @@ export interface Committed {
   /** The rows of the destinations in the batch, before the commit. */
   readonly rowsBefore: ReadonlyMap<string, DestinationRow | undefined>;
   /** The tasks that the batch names, before the commit. */
-  readonly tasksBefore: ReadonlyMap<string, RetryTask>;
+  readonly tasksBefore: ReadonlyMap<string, TaskParts>;
 }
 
 export interface Sent {
@@ -65,6 +65,8 @@ export interface Checker {
   redriveDone?(job: RedriveJob, store: MemoryStore): void;
   finished?(store: MemoryStore): void;
 }
+
+export type CheckedEvent = Exclude<keyof Checker, "name">;
 
 export class Violation extends Error {
   override readonly name: string = "Violation";

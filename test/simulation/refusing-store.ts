@@ -11,13 +11,16 @@ export interface Refusals {
   refused: number;
 }
 
+/** One for all: a stack trace costs more than the call, and says nothing. */
+const REFUSED = new StoreRefusedError("a value does not fit its column");
+
 /** `counts` counts the refused commits. */
 export function refusingStore(inner: Store, counts: Refusals): Store {
   return wrapped<Store>(inner, {
     commit(batch) {
       if (!batch.settles.some(isRefused)) return inner.commit(batch);
       counts.refused++;
-      return Promise.reject(new StoreRefusedError("a value does not fit its column"));
+      return Promise.reject(REFUSED);
     },
   });
 }

@@ -144,7 +144,7 @@ export class SimNode {
       const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
       const isWithoutFault = isOnTime && this.#world.faultCount() === faultsBefore;
       if (isFirst && isWithoutFault)
-        this.#world.check((checker) => checker.nodeStopped?.(engine.nodeId));
+        this.#world.check("nodeStopped", (checker) => checker.nodeStopped?.(engine.nodeId));
       killAndBoot();
     };
     void this.#jobs?.stop();

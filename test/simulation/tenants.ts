@@ -68,7 +68,9 @@ export class Tenants {
       const { taskId } = task;
       const done = (result: CreateResult) => {
         const stored = this.#world.rawStore.peek(tenantId, taskId);
-        this.#world.check((one) => one.createAcknowledged?.(clock.now(), stored, null, result));
+        this.#world.check("createAcknowledged", (one) =>
+          one.createAcknowledged?.(clock.now(), stored, null, result),
+        );
       };
       const fingerprint = idempotencyKey === null ? null : "fingerprint";
       engine.create(task, fingerprint, done, () => {});

@@ -25,12 +25,13 @@ import {
 import {
   type MemoryStore,
   memoryStore,
+  type TaskParts,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
 import { allCheckers, BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
 import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-disk-store.ts";
 import type { SeedFeatures } from "./features.ts";
-import type { Checker, Committed, Sent } from "./history.ts";
+import type { CheckedEvent, Checker, Committed, Sent } from "./history.ts";
 import type { Mutant } from "./mutant.ts";
 import { type Refusals, refusingStore } from "./refusing-store.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
@@ -80,7 +81,8 @@ export interface WorldOptions {
 export class World {
   readonly clock = new SimClock(START_AT);
   readonly targets: Targets;
-  readonly checkers: readonly Checker[];
+  readonly #checkers: readonly Checker[];
+  readonly #byEvent = new Map<CheckedEvent, readonly Checker[]>();
   readonly faults: Faults;
   /** Faults of the store of a single node. */
   readonly diskFaults: DiskFaults;
@@ -102,7 +104,7 @@ export class World {
     const { coverage, mutant } = options;
     this.#destinations = features.manyDestinations ? MANY_DESTINATIONS : FEW_DESTINATIONS;
     this.targets = new Targets(random.fork("targets"), this.#destinations, START_AT, PHASE_MS);
-    this.checkers = allCheckers(features, (policyId) => policyNamed(policyId).maxAttempts);
+    this.#checkers = allCheckers(features, (policyId) => policyNamed(policyId).maxAttempts);
     const latencyMs = features.latency ? MAX_LATENCY_MS : 0;
     this.faults = createFaults(faultRate, MAX_STORE_DELAY_MS, latencyMs);
     this.diskFaults = createDiskFaults(faultRate);
@@ -131,8 +133,20 @@ export class World {
   storeOf(clock: NodeClock, random: Random, die: () => void, cutOf: () => Cut | undefined): Store {
     const store = this.features.isSingle
       ? faultyDiskStore(this.store, random, this.diskFaults, die)
-      : faultyStore(this.store, clock, random, this.faults, cutOf);
+      : faultyStore(this.#hintsUntilDeath(clock), clock, random, this.faults, cutOf);
     return refusingStore(store, this.refusals);
+  }
+
+  /** A process that died has no connection: nothing is sent to it. */
+  #hintsUntilDeath(clock: NodeClock): MemoryStore {
+    const onHint: Store["onHint"] = (listener) => {
+      const stop = this.store.onHint((lanes) => {
+        if (clock.isDead()) stop();
+        else listener(lanes);
+      });
+      return stop;
+    };
+    return { ...this.store, onHint };
   }
 
   /** Number of faults so far. */
@@ -161,7 +175,7 @@ export class World {
     else this.#openJobs.delete(document.id);
     this.#coverage.redrive(job.status);
     if (job.status === "DONE") {
-      this.check((checker) => checker.redriveDone?.(job, this.#memory));
+      this.check("redriveDone", (checker) => checker.redriveDone?.(job, this.#memory));
     }
     return isWritten;
   }
@@ -212,31 +226,39 @@ export class World {
         this.#memory.peekDestination(tenantId, name),
       ]),
     );
-    const tasksBefore = new Map<string, NonNullable<ReturnType<MemoryStore["peek"]>>>();
+    const tasksBefore = new Map<string, TaskParts>();
     const named = [...batch.settles, ...batch.cancels, ...batch.retryNows];
     const sources = batch.creates.flatMap(({ task: { tenantId, redrivenFrom: taskId } }) =>
       taskId === null ? [] : { tenantId, taskId },
     );
     for (const { tenantId, taskId } of [...named, ...sources]) {
-      const task = this.#memory.peek(tenantId, taskId);
+      const task = this.#memory.peekParts(tenantId, taskId);
       if (task !== undefined) tasksBefore.set(taskId, task);
     }
     const result = store.commitNow(batch);
     const at = this.clock.now();
     const event: Committed = { at, batch, result, rowsBefore, tasksBefore };
     this.#coverage.committed(event);
-    this.check((checker) => checker.committed?.(event));
+    this.check("committed", (checker) => checker.committed?.(event));
     return result;
   }
 
-  /** Reports an event to the checkers. A violation ends the seed. */
-  check(notify: (checker: Checker) => void): void {
+  /** Reports an event to the checkers that want to know it. A violation ends the seed. */
+  check(event: CheckedEvent, notify: (checker: Checker) => void): void {
     if (this.violation !== undefined) return;
     try {
-      for (const checker of this.checkers) notify(checker);
+      for (const checker of this.#checkersOf(event)) notify(checker);
     } catch (error) {
       this.violation = error;
     }
+  }
+
+  #checkersOf(event: CheckedEvent): readonly Checker[] {
+    const known = this.#byEvent.get(event);
+    if (known !== undefined) return known;
+    const checkers = this.#checkers.filter((checker) => checker[event] !== undefined);
+    this.#byEvent.set(event, checkers);
+    return checkers;
   }
 
   /** The network between a node and the targets. */
@@ -258,7 +280,7 @@ export class World {
         sleptMs,
         document,
       };
-      this.check((checker) => checker.sent?.(event));
+      this.check("sent", (checker) => checker.sent?.(event));
       const response = this.targets.respond(task.destination, at);
       const isLate = response.afterMs > limits.attemptTimeoutMs;
       const afterMs = isLate ? limits.attemptTimeoutMs : response.afterMs;
@@ -268,11 +290,13 @@ export class World {
       const end = (result: AttemptResult) => {
         if (hasEnded) return;
         hasEnded = true;
-        this.check((checker) => checker.resultReceived?.(event));
+        this.check("resultReceived", (checker) => checker.resultReceived?.(event));
         done(result);
       };
       this.clock.set(afterMs, () => {
-        this.check((checker) => checker.attemptEnded?.(event, this.clock.now(), succeeded));
+        this.check("attemptEnded", (checker) =>
+          checker.attemptEnded?.(event, this.clock.now(), succeeded),
+        );
       });
       nodeClock.alarm(afterMs, () => end(resultOf(outcome, afterMs)));
       limits.signal.addEventListener("abort", () => {

@@ -16,6 +16,9 @@ const ENGINE = [
   "engine/suspects",
   "engine/destination/",
   "engine/events/",
+  "engine/exchange.test",
+  "engine/fleet",
+  "engine/node/",
   "engine/run/",
   "engine/schedule/",
 ];
@@ -25,7 +28,11 @@ const AREAS = [
   { folder: "stores/memory/", tests: ["stores/memory/"] },
   { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
   { folder: "bodies/", tests: ["bodies/"] },
+  // The suite that all stores have, on a real server.
+  { folder: "stores/postgres/", tests: ["stores/postgres/postgres-store.test"] },
+  { folder: "stores/redis/", tests: ["stores/redis/redis-store.test"] },
   { folder: "engine/", tests: ENGINE },
+  { folder: "time/", tests: ["time/"] },
   { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
   { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },

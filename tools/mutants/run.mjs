@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { nodeScript } from "../setup/command.mjs";
@@ -38,6 +38,8 @@ for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
  */
 export async function runTests(tests, mutant) {
   const folder = mkdtempSync(join(tmpdir(), "redrive-mutant-"));
+  // PostgreSQL refuses to run as root, so another user must be able to reach its folder.
+  chmodSync(folder, 0o711);
   const [report, loaded] = [join(folder, "report.json"), join(folder, "loaded")];
   try {
     const limits = ["--bail=1", `--testTimeout=${TEST_LIMIT_MS}`];

@@ -115,9 +115,10 @@ function refuseFile(path: string, target: string): string | undefined {
   return refuseStore(path, target);
 }
 
-/** The tests of a store that is a server start one. */
+/** The tests of a store that is a server start one, and so does its benchmark. */
 function startsServer(path: string, target: string): boolean {
-  return isForTests(path) && storeOf(path) !== undefined && target.startsWith("test/servers/");
+  const isStoreTest = isForTests(path) && storeOf(path) !== undefined;
+  return (isStoreTest || folderOf(path) === "bench") && target.startsWith("test/servers/");
 }
 
 /** A store imports only its contract, core and its own files. Only the openers import stores. */

@@ -93,6 +93,7 @@ describe("imports", () => {
     ["faces/service/src/open-store.ts", "./stores/sqlite.ts"],
     ["apps/cli/src/a.ts", "@redrive/service"],
     ["test/agreement.test.ts", "../core/src/policy/policy.testing.ts"],
+    ["bench/stores/a.mjs", "../../test/servers/postgres.ts"],
   ])("%s may import %s", (path, specifier) => {
     expect(findingsIn(importDirection, path, `import { a } from "${specifier}";`)).toEqual([]);
   });

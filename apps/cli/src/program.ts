@@ -16,6 +16,7 @@ import { addKeys } from "./serve/keys-command.ts";
 import { addServe } from "./serve/serve.ts";
 import { addDestinations } from "./service/destinations.ts";
 import { addDlq } from "./service/dlq.ts";
+import { addExplain } from "./service/explain.ts";
 import { addSend } from "./service/send.ts";
 import { addTasks } from "./service/tasks.ts";
 import { addAdvise } from "./simulate/advise.ts";
@@ -33,6 +34,7 @@ export function program(terminal: Terminal = systemTerminal()): Command {
   addServe(redrive, terminal);
   addSend(redrive, terminal);
   addTasks(redrive, terminal);
+  addExplain(redrive, terminal);
   addDlq(redrive, terminal);
   addDestinations(redrive, terminal);
   addExport(redrive, terminal);

@@ -4,6 +4,7 @@
  */
 import { getRandomValues } from "node:crypto";
 import { systemClock, systemRandom } from "@redrive/core";
+import { BlobCollector } from "./bodies/blob-collector.ts";
 import { Bodies } from "./bodies/bodies.ts";
 import { openServiceBlobs } from "./bodies/open-blobs.ts";
 import { memoize } from "./collections/bounded-cache.ts";
@@ -15,6 +16,7 @@ import { deliverTasks } from "./deliver-tasks.ts";
 import { Engine } from "./engine/engine.ts";
 import { openSecrets, sha256 } from "./intake/secrets.ts";
 import { uuidV7 } from "./model/ids.ts";
+import type { Store } from "./model/store.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { meteredStore } from "./model/store-wrappers/metered-store.ts";
 import { openStore } from "./open-store.ts";
@@ -102,6 +104,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
     alerts: options.alerts && resolveAlerts(options.alerts),
   });
+  collectBlobs(engine, store, bodies);
   try {
     await redrive.jobs.open();
   } catch (error) {
@@ -120,6 +123,12 @@ async function openBodies(
   const options = { clock, documents, exclusive, newId: newBlobId };
   const blobs = await openServiceBlobs(text, name, options);
   return new Bodies({ blobs, newBlobId, inlineBytes, maxBodyBytes });
+}
+
+function collectBlobs(engine: Engine, { query }: Store, { blobs }: Bodies): void {
+  if (blobs === null) return;
+  const collector = new BlobCollector({ blobs, query, now: () => engine.now() });
+  engine.addMaintenance(() => collector.runOnce());
 }
 
 function rethrow(error: unknown): never {

@@ -37,13 +37,14 @@ export type {
   TaskPage,
 } from "./model/task-query.ts";
 export { exportStore, importStore } from "./move-store.ts";
-export { type StoreText, storeLabel, storeTexts } from "./open-store.ts";
+export { type StoreText, storeTexts } from "./open-store.ts";
 export type { AlertOptions } from "./operations/alerts/alert-options.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
+export { storeName } from "./store-name.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { inspectPostgres, type PostgresReport } from "./stores/postgres/inspect-postgres.ts";
 export { type PostgresOptions, postgresStore } from "./stores/postgres/postgres-store.ts";

@@ -5,6 +5,7 @@
 import type { Clock } from "@redrive/core";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
+import { splitStores, storeName } from "./store-name.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { isPostgresUrl, readAddress } from "./stores/postgres/connection/address.ts";
 import { postgresStore } from "./stores/postgres/postgres-store.ts";
@@ -42,13 +43,9 @@ const KINDS: readonly StoreKind[] = [
 /** What a store is called in messages. */
 export const STORE_FORMS = "sqlite:PATH, postgres://..., redis://... or memory:";
 
-/**
- * The stores that a text names: one, or the shards of several servers, separated by commas. A URL may
- * have commas itself, so only a comma before a scheme separates.
- */
+/** The stores that a text names: one, or the shards of several servers, separated by commas. */
 export function storeTexts(text: string): readonly string[] {
-  if (kindOf(text)?.isServer !== true) return [text];
-  return text.split(/,(?=[a-z+]+:\/\/|sqlite:|memory:)/u);
+  return kindOf(text)?.isServer === true ? splitStores(text) : [text];
 }
 
 function kindOf(text: string): StoreKind | undefined {
@@ -79,19 +76,13 @@ export function checkStoreText(store: StoreText): void {
   if (texts.length > MAX_SHARDS) {
     refuse(`store must name at most ${MAX_SHARDS} shards, got ${texts.length}`);
   }
-  const names = texts.map(storeLabel);
+  const names = texts.map(storeName);
   const local = texts.findIndex((text) => kindOf(text)?.isServer !== true);
   if (local >= 0) {
     refuse(`a shard must be on a server: postgres://... or redis://..., got ${names[local]}`);
   }
   const twice = texts.find((text, index) => texts.indexOf(text) !== index);
-  if (twice !== undefined)
-    refuse(`store must name each shard once, got ${storeLabel(twice)} twice`);
-}
-
-/** The store without user, password and parameters, which may contain a password too. */
-export function storeLabel(text: string): string {
-  return text.replace(/^([a-z+]+:\/\/)(?:[^/?#]*@)?([^?#]*).*$/su, "$1$2");
+  if (twice !== undefined) refuse(`store must name each shard once, got ${storeName(twice)} twice`);
 }
 
 export interface OpenOptions {
@@ -110,7 +101,7 @@ export async function openStore(store: StoreText | Store, options: OpenOptions):
   const tenants = readTenants(tenantShards, texts.length);
   if (texts.length === 1) return openUnsharded(texts[0] as string);
   return opening(texts, async (stores) => {
-    await assertLayout({ stores, names: texts.map(storeLabel), tenants, newId });
+    await assertLayout({ stores, names: texts.map(storeName), tenants, newId });
     return shardedStore(stores, { clock, tenants });
   });
 }
@@ -119,7 +110,7 @@ export async function openStore(store: StoreText | Store, options: OpenOptions):
 export function openUnsharded(text: string): Promise<Store> {
   return opening([text], async ([store]) => {
     const only = store as Store;
-    if (!only.exclusive) await assertUnsharded(only, storeLabel(text));
+    if (!only.exclusive) await assertUnsharded(only, storeName(text));
     return only;
   });
 }

@@ -49,6 +49,17 @@ describe("the options of createRedrive", () => {
     expect(result).toMatch(/^INVALID_ARGUMENT: /);
   });
 
+  it.each([
+    "postgress://me:secret@db/x",
+    "Postgres://me:secret@db/x",
+    "mysql:me:secret@db",
+    "mysql://db/x?password=secret",
+  ])("does not show the password of a store that it refuses: %s", async (store) => {
+    const result = await open({ store });
+    expect(result).toMatch(/^INVALID_ARGUMENT: store must be .*, got ".*db/u);
+    expect(result).not.toContain("secret");
+  });
+
   it("refuses options that are not an object", async () => {
     for (const options of [undefined, null, "sqlite:x"]) {
       const opened = createRedrive(options as unknown as RedriveOptions);

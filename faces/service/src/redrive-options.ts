@@ -34,6 +34,7 @@ import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { checkStoreText, isStoreText, STORE_FORMS, type StoreText } from "./open-store.ts";
 import { type AlertOptions, checkAlerts } from "./operations/alerts/alert-options.ts";
+import { storeName } from "./store-name.ts";
 
 export interface RedriveOptions {
   /**
@@ -173,7 +174,7 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
 
 /** Throws `INVALID_ARGUMENT`; returns which targets the options allow. */
 export function checkOptions(options: RedriveOptions): TargetPolicy {
-  const problems = checkFields(options, FIELDS);
+  const problems = checkFields(withoutPassword(options), FIELDS);
   if (problems.length === 0 && options.store === undefined) {
     problems.push(fieldProblem("store", undefined, `store must be ${STORE_FORMS}`));
   }
@@ -186,6 +187,15 @@ export function checkOptions(options: RedriveOptions): TargetPolicy {
   const policy = createTargetPolicy({ mode: targets, allow: parseAllowlist(allowTargets), own });
   assertAlerts(options, policy);
   return policy;
+}
+
+/** A message quotes the value of a wrong field, but never the password of a store. */
+function withoutPassword(options: RedriveOptions): RedriveOptions {
+  if (!isObject(options)) return options;
+  const { store } = options;
+  const shown = (text: unknown) => (typeof text === "string" ? storeName(text) : text);
+  if (typeof store === "string") return { ...options, store: storeName(store) };
+  return Array.isArray(store) ? { ...options, store: store.map(shown) as string[] } : options;
 }
 
 /** An empty key means none, as an empty environment variable does. */

@@ -3,7 +3,6 @@
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock } from "@redrive/core";
-import { BlobCollector } from "./bodies/blob-collector.ts";
 import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -22,7 +21,7 @@ import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
 import { partitionByteOf } from "./model/partition.ts";
-import type { Store } from "./model/store.ts";
+import type { Store, Upkeep } from "./model/store.ts";
 import type { CommitListener, MeteredStore } from "./model/store-wrappers/metered-store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type {
@@ -112,11 +111,6 @@ export class Redrive {
     const policies = new Policies({ store, book: engine.policies, digest, now, onReplaced });
     this.policies = policies;
     engine.addMaintenance(() => policies.removeUnused());
-    const { blobs } = parts.bodies;
-    if (blobs !== null) {
-      const collector = new BlobCollector({ blobs, query: store.query, now });
-      engine.addMaintenance(() => collector.runOnce());
-    }
     const destinationPolicies = new DestinationPolicies(store, policies, now);
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);
@@ -273,6 +267,11 @@ export class Redrive {
   /** The rows of destinations whose circuit is not closed, at most a thousand. */
   openCircuits(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
     return this.#parts.store.openCircuits(tenantId, MAX_CIRCUITS);
+  }
+
+  /** What slows the database of the store down over time; null if the store has nothing to report. */
+  async storeUpkeep(): Promise<Upkeep | null> {
+    return (await this.#parts.store.upkeep?.()) ?? null;
   }
 
   countDestinations(tenantId: string = DEFAULT_TENANT): Promise<DestinationCounts> {

@@ -18,7 +18,7 @@ export function redrives(): Checker {
       for (const [index, { task }] of batch.creates.entries()) {
         const { taskId, redrivenFrom: source } = task;
         if (source === null || result.creates[index]?.kind !== "created") continue;
-        const status = tasksBefore.get(source)?.status;
+        const status = tasksBefore.get(source)?.state.status;
         assertThat(name, status === "EXHAUSTED", () => `${source} was redriven while ${status}`);
         const other = redrivenTasks.get(source);
         assertThat(

@@ -163,6 +163,11 @@ const lookups = [
 const attempts = [
   inService("deliver/attempt.ts", [
     {
+      name: "a process that was suspended sends its first byte without a lease",
+      search: "if (this.#call.options.mayStart?.() === false) this.#endEarly(undefined);",
+      replace: "",
+    },
+    {
       name: "a 1xx response is the response",
       search: "status >= 200 && !this.#isOver",
       replace: "!this.#isOver",

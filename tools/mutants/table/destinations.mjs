@@ -2,6 +2,13 @@
 import { inService } from "../mutant.mjs";
 
 export const destinations = [
+  inService("engine/destination/fleet-report.ts", [
+    {
+      name: "a share that is in use until the response is not counted",
+      search: "used: Math.max(running, Math.min(held ?? 0, wanted))",
+      replace: "used: running",
+    },
+  ]),
   inService("engine/destination/destination-runtime.ts", [
     {
       name: "a circuit that another node closed has no slow start",

@@ -111,10 +111,12 @@ export const intake = [
       search: "if (changes === this.#changes) {",
       replace: "if (changes >= 0) {",
     },
+  ]),
+  inService("intake/fresh.ts", [
     {
       name: "a shared store has a cache that other nodes do not change",
-      search: "this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS",
-      replace: "this.#store.exclusive || this.#now() > 0",
+      search: "exclusive || Math.abs(now - readAt) < KNOWN_MS",
+      replace: "exclusive || now > 0",
     },
   ]),
 ].flat();

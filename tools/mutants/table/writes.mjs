@@ -86,8 +86,8 @@ export const writes = [
   inService("stores/sqlite/write/settle-writer.ts", [
     {
       name: "an old claim settles the task",
-      search: "WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1",
-      replace: "WHERE ref = ? AND ? > 0 AND task_id = ? AND status = 1",
+      search: "ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1",
+      replace: "ref = ? AND ? > 0 AND task_id = ? AND status = 1",
     },
     {
       name: "a settle of a removed task ends the task that has its row number now",
@@ -105,6 +105,16 @@ export const writes = [
       name: "a settle does not advance the epoch",
       search: "claim_epoch = claim_epoch + 1, claimed_by = NULL",
       replace: "claimed_by = NULL",
+    },
+    {
+      name: "a success of an old claim is reported as settled",
+      search: 'if (changes === 0) return "fenced";',
+      replace: "",
+    },
+    {
+      name: "a success is still counted as in flight",
+      search: 'destinations.tally(destination, "IN_FLIGHT", "SUCCEEDED");',
+      replace: "",
     },
     {
       name: "a cancel wins over a success",

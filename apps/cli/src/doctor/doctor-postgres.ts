@@ -1,7 +1,6 @@
 /** Doctor PostgreSQL: checks the server of a store, with a line for each setting that matters. */
 import { formatDuration } from "@redrive/core";
-import { inspectPostgres, type PostgresReport } from "@redrive/service";
-import { storeName } from "../serve/service-config.ts";
+import { inspectPostgres, type PostgresReport, storeName } from "@redrive/service";
 import type { Check } from "./doctor-check.ts";
 
 /** Older transactions keep dead rows, and claims become slower. */

@@ -1,6 +1,5 @@
 /** Doctor redis: checks the servers of a Redis store, one line for each setting that keeps tasks safe. */
-import { inspectRedis, type RedisReport } from "@redrive/service";
-import { storeName } from "../serve/service-config.ts";
+import { inspectRedis, type RedisReport, storeName } from "@redrive/service";
 import type { Check } from "./doctor-check.ts";
 
 type Server = RedisReport["servers"][number];

@@ -2,9 +2,16 @@
 import { formatDuration } from "@redrive/core";
 import type { ServiceEvent } from "@redrive/service/client";
 import type { Tone } from "./paint.ts";
+import { formatTimeOfDay } from "./relative-time.ts";
+import type { TextStyle } from "./terminal.ts";
 import { waitsText } from "./wait-text.ts";
 
-export type TaskEvent = Extract<ServiceEvent, { readonly kind: "event" }>["event"];
+type ClientEvent = Extract<ServiceEvent, { readonly kind: "event" }>["event"];
+
+/** From the API of a service, or from an embedded one. */
+export type TaskEvent = Omit<ClientEvent, "waits"> & {
+  readonly waits?: readonly NonNullable<ClientEvent["waits"]>[number][];
+};
 
 export interface EventText {
   readonly tone: Tone;
@@ -36,15 +43,28 @@ export function eventText(event: TaskEvent): EventText | undefined {
   }
 }
 
+/** A line with the time, the task, what happened and the destination; undefined as in `eventText`. */
+export function eventLine(
+  event: TaskEvent,
+  { paint }: Pick<TextStyle, "paint">,
+): string | undefined {
+  const found = eventText(event);
+  if (found === undefined || event.taskId === undefined) return undefined;
+  const { at, taskId, destination = "" } = event;
+  const cells = [formatTimeOfDay(at), taskId, paint(found.tone, found.text)];
+  return `${[...cells, paint("faint", destination)].join("  ")}\n`;
+}
+
 /** Such as "attempt 2: 503 in 12 ms". */
-function attemptText({ attemptNumber = 0, attempt }: TaskEvent): string {
+export function attemptText({ attemptNumber = 0, attempt }: TaskEvent): string {
   if (attempt === undefined) return "without another attempt";
   const { responseStatus, errorClass, outcome, durationMs } = attempt;
   const result = responseStatus ?? errorClass ?? outcome;
   return `attempt ${attemptNumber}: ${result} in ${formatDuration(Math.round(durationMs))}`;
 }
 
-function nextText({ at, nextAttemptAt }: TaskEvent): string {
-  if (nextAttemptAt === undefined || nextAttemptAt <= at) return "";
-  return `, next in ${formatDuration(Math.round(nextAttemptAt - at))}`;
+/** The delay that was decided, or the time until a scheduled task is due. */
+function nextText({ at, nextAttemptAt = at, attempt }: TaskEvent): string {
+  const delayMs = attempt?.nextDelayMs ?? nextAttemptAt - at;
+  return delayMs > 0 ? `, next in ${formatDuration(Math.round(delayMs))}` : "";
 }

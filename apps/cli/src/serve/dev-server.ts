@@ -4,6 +4,7 @@
  */
 import { join, relative } from "node:path";
 import { systemClock, systemRandom } from "@redrive/core";
+import { eventLine } from "../print/event-text.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addPages } from "./dev-pages.ts";
 import { DEMO_POLICY, devWelcome } from "./dev-welcome.ts";
@@ -26,6 +27,7 @@ export interface DevServer {
   readonly url: string;
   readonly flakyUrl: string;
   readonly dataFile: string;
+  readonly onEvent: RunningService["redrive"]["onEvent"];
   /** Safe to call twice. */
   stop(): Promise<void>;
 }
@@ -41,6 +43,7 @@ export async function runDevServer(
   // SIGHUP: a closed terminal stops it too. With nohup it continues.
   onStopSignal(() => dev.stop(), ["SIGINT", "SIGTERM", "SIGHUP"]);
   terminal.print(`${welcome.join("\n")}\nRedrive is ready at ${dev.url}/\n`);
+  dev.onEvent((event) => terminal.print(eventLine(event, terminal) ?? ""));
 }
 
 /** Resolves once the ports are open. */
@@ -51,6 +54,7 @@ export async function startDevServer({ port, folder }: DevServerOptions): Promis
     url: service.url,
     flakyUrl: flaky.url,
     dataFile,
+    onEvent: (listener) => service.redrive.onEvent(listener),
     stop: async () => {
       await service.stop();
       await flaky.stop();

@@ -1,5 +1,9 @@
-/** Event log: the events of the engine that `redrive serve` writes to its log, because people act on them. */
+/**
+ * Event log: what `redrive serve` writes to its log: a line per attempt, a line per end of a task, and the
+ * events that people act on. No line contains a URL, a header, a body or a label.
+ */
 import type { Redrive } from "@redrive/service";
+import { attemptText, eventText } from "../print/event-text.ts";
 import type { App } from "./running-service.ts";
 
 type EngineEvent = Parameters<Parameters<Redrive["onEvent"]>[0]>[0];
@@ -26,6 +30,21 @@ const MESSAGES: Readonly<
   "document.unreadable": ["error", "a stored document cannot be read: its tasks are held"],
   "document.fields-ignored": ["warn", "a stored document has unknown fields, which are ignored"],
 };
+
+/** Writes a line for the attempt that the event ends, if any, and one for the end of the task. */
+export function logTaskEvent({ log }: Pick<App, "log">, event: EngineEvent): void {
+  const { type, tenantId, taskId, destination, policyId, attemptNumber, attempt, waits } = event;
+  if (type === "attempt.started" || type === "task.created" || taskId === undefined) return;
+  const task = { tenantId, taskId, destination, policyId };
+  if (attempt !== undefined) {
+    const { nextAttemptAt } = event;
+    const fields = { event: "attempt", ...task, attemptNumber, ...attempt, nextAttemptAt, waits };
+    log.info(fields, attemptText(event));
+  }
+  if (!type.startsWith("task.")) return;
+  const { reason, by } = event;
+  log.info({ event: type, ...task, attemptNumber, reason, by }, eventText(event)?.text ?? type);
+}
 
 export function logEvent({ log }: Pick<App, "log">, event: EngineEvent): void {
   const [level, text] = MESSAGES[event.type] ?? [];

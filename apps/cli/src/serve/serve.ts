@@ -8,7 +8,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { addExamples, integerFlag, numberFlag, portFlag } from "../input/flags.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { logEvent } from "./event-log.ts";
+import { logEvent, logTaskEvent } from "./event-log.ts";
 import { isPortTaken } from "./ports.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
@@ -42,6 +42,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
     "--insecure-no-auth",
     "accept calls without a key from anyone who can reach the address",
   );
+  command.option("--no-task-log", "write no log line per attempt and per end of a task");
   command.option("--config <file>", "JSON configuration file; flags and environment override it");
   addExamples(
     command,
@@ -144,7 +145,8 @@ export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise
 
 /** Loads the web server only here, because other commands do not need it. */
 async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
-  const { serviceConfig, storeName } = await import("./service-config.ts");
+  const { serviceConfig } = await import("./service-config.ts");
+  const { storeName } = await import("@redrive/service");
   const { onStopSignal, startService } = await import("./running-service.ts");
   const config = serviceConfig(flags);
   const service = await startService(config, {
@@ -157,7 +159,10 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
   const store = storeName(config.store);
   app.log.info({ url, store, pid: process.pid }, `Redrive is ready at ${url}/`);
-  service.redrive.onEvent((event) => logEvent(app, event));
+  service.redrive.onEvent((event) => {
+    logEvent(app, event);
+    if (flags.taskLog !== false) logTaskEvent(app, event);
+  });
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: waiting for running attempts");
     await service.stop();

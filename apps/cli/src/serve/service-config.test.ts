@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { storeName } from "@redrive/service";
 import { afterAll, describe, expect, test } from "vitest";
-import { isServerStore, serviceConfig, storeName, storePath } from "./service-config.ts";
+import { isServerStore, serviceConfig, storePath } from "./service-config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -18,7 +18,7 @@ import {
   resolveDestination,
   textRule,
 } from "@redrive/core";
-import { type AlertOptions, storeLabel, storeTexts } from "@redrive/service";
+import { type AlertOptions, storeName, storeTexts } from "@redrive/service";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
 
@@ -38,6 +38,8 @@ export interface ServiceFlags {
   readonly attemptsPerOrigin?: number;
   readonly leaseMs?: number;
   readonly alertUrl?: string;
+  /** False: no log line per attempt and end of a task. Default: true. */
+  readonly taskLog?: boolean;
   readonly config?: string;
 }
 
@@ -208,11 +210,6 @@ export function storePath(store: string): string | undefined {
 /** True of a store on a server, which several nodes may share. */
 export function isServerStore(store: string): boolean {
   return /^(?:rediss?(?:\+sentinel|\+cluster)?|postgres(?:ql)?):\/\/./u.test(store);
-}
-
-/** The store without user and password, for logs. */
-export function storeName(store: string): string {
-  return storeTexts(store).map(storeLabel).join();
 }
 
 function storeHint(store: string): string {

@@ -4,7 +4,7 @@
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { eventText, type TaskEvent } from "../print/event-text.ts";
+import { eventLine, type TaskEvent } from "../print/event-text.ts";
 import { formatTimeOfDay } from "../print/relative-time.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { currentWaitText } from "../print/wait-text.ts";
@@ -69,16 +69,9 @@ async function readOnce(
   position: Position,
   onUp: () => void,
 ): Promise<"closed" | "down" | "unsupported"> {
-  const { client, destination, label, signal } = options;
-  const { lastEventId } = position;
-  const query = {
-    type: "task,attempt",
-    ...(destination !== undefined && { destination }),
-    ...(label !== undefined && { label }),
-    ...(lastEventId !== undefined && { lastEventId }),
-  };
+  const { client, signal } = options;
   try {
-    for await (const one of client.events({ ...query, signal })) {
+    for await (const one of client.events({ ...queryOf(options, position), signal })) {
       onUp();
       const isGap = one.kind === "reset" || position.lastEventId === undefined;
       position.lastEventId = one.id;
@@ -94,20 +87,26 @@ async function readOnce(
   }
 }
 
+function queryOf({ destination, label }: FollowOptions, { lastEventId }: Position) {
+  return {
+    type: "task,attempt",
+    ...(destination !== undefined && { destination }),
+    ...(label !== undefined && { label }),
+    ...(lastEventId !== undefined && { lastEventId }),
+  };
+}
+
 function handle(options: FollowOptions, waiting: WaitingTasks, event: TaskEvent): void {
   const { clock, createdFrom = 0, json, terminal } = options;
-  const { taskId = "", destination = "" } = event;
+  const { taskId = "" } = event;
   if (createdAtOf(taskId) < createdFrom) return;
   waiting.record(event, clock.monotonicMs());
   if (json) {
     terminal.print(`${JSON.stringify(event)}\n`);
     return;
   }
-  const found = eventText(event);
-  if (found === undefined) return;
-  const { tone, text } = found;
-  const cells = [formatTimeOfDay(event.at), taskId, terminal.paint(tone, text)];
-  terminal.print(`${cells.join("  ")}  ${terminal.paint("faint", destination)}\n`);
+  const line = eventLine(event, terminal);
+  if (line !== undefined) terminal.print(line);
 }
 
 /** A task id begins with its instant. */

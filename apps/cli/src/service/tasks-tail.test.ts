@@ -68,7 +68,7 @@ function startTail(flags: Partial<TailFlags> = {}) {
   };
 }
 
-const policy = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 1 };
+const policy = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 1, jitterType: "NONE" } as const;
 
 describe("tasks tail", () => {
   test("prints each attempt and the end of a task", async () => {
@@ -79,7 +79,7 @@ describe("tasks tail", () => {
     await tailing.until(/EXHAUSTED/u);
     const text = await tailing.stop();
     // The newest tasks, which tail prints at its start, have another form.
-    const isEvent = / {2}(created|attempt \d|EXHAUSTED attempt)/u;
+    const isEvent = / {2}(created|attempt \d:|EXHAUSTED attempt)/u;
     const lines = text.split("\n").filter((line) => line.includes(taskId) && isEvent.test(line));
     expect(lines[0]).toMatch(/^\d\d:\d\d:\d\d {2}\S+ {2}created/u);
     expect(lines[1]).toMatch(/attempt 1: 503 in .+, next in 1 ms {2}http/u);
@@ -96,7 +96,7 @@ describe("tasks tail", () => {
     expect(await tailing.until(held)).toMatch(held);
     await service.redrive.resume("payments");
     await tailing.until(/SUCCEEDED/u);
-    expect(await tailing.stop()).toMatch(/attempt 1 starts, held [\d.]+ s pause/u);
+    expect(await tailing.stop()).toMatch(/attempt 1 starts, held .*[\d.]+ s pause/u);
   });
 
   test("prints events as JSON lines", async () => {

@@ -91,11 +91,25 @@ describe("a breaker", () => {
 
   it("opens when the calls of all nodes reach its limits", () => {
     const admission = admissionOf({ breaker });
+    admission.share = NO_SHARE;
     for (let n = 0; n < 6; n++) fail(admission, T0);
     expect(admission.guards.breaker?.state).toBe("CLOSED");
     const others = { calls: 24, failures: 24, slowCalls: 0 };
     admission.setOthers(others, admission.guards.breaker, T0 + 1);
     expect(admission.guards.breaker?.state).toBe("OPEN");
+  });
+
+  it("counts the other nodes when an attempt fails, unless the node uses the whole limits", () => {
+    const others = { calls: 13, failures: 13, slowCalls: 0 };
+    const states = [undefined, { slots: 9, retrySlots: 9, rate: [] }].map((share) => {
+      const admission = admissionOf({ breaker });
+      admission.share = share;
+      for (let n = 0; n < 6; n++) fail(admission, T0);
+      admission.setOthers(others, admission.guards.breaker, T0 + 1);
+      fail(admission, T0 + 2);
+      return admission.guards.breaker?.state;
+    });
+    expect(states).toEqual(["CLOSED", "OPEN"]);
   });
 
   it("does not open again because of reports from before it closed", () => {

@@ -66,6 +66,8 @@ export class FleetAdmission extends Admission {
     now: number,
   ): void {
     super.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
+    // A node that uses the whole limits has no others to count.
+    if (this.share === undefined) return;
     if (breaker !== undefined && verdict !== "success") this.trip(breaker, now);
   }
 

@@ -6,7 +6,7 @@ import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
-import type { UploadedBody } from "../schemas/body-schemas.ts";
+import type { BatchResult } from "../schemas/batch-schemas.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
@@ -21,7 +21,6 @@ import type {
 } from "../schemas/operation-schemas.ts";
 import type {
   AttemptList,
-  BatchResult,
   CancelView,
   DeadFilterFields,
   ListQuery,
@@ -29,13 +28,13 @@ import type {
   TaskReceipt,
   TaskView,
 } from "../schemas/task-schemas.ts";
+import { type BodyCalls, bodyCalls } from "./body-calls.ts";
 import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
 import {
   type ClientOptions,
   createTransport,
   parseResponse,
   type Query,
-  type RawBody,
   type Transport,
 } from "./transport.ts";
 
@@ -52,13 +51,9 @@ export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
  */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
-export interface Client {
+export interface Client extends BodyCalls {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
   createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
-  /** Stores a body of any size. Create tasks with its `bodyRef`. */
-  uploadBody(body: RawBody): Promise<UploadedBody>;
-  /** The body of a task, as a stream. It fails if the stored bytes are not the accepted ones. */
-  downloadBody(taskId: string): Promise<ReadableStream<Uint8Array>>;
   /** At most 1000 tasks. The service checks each one separately. */
   createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
@@ -119,6 +114,7 @@ export function createClient(options: ClientOptions): Client {
   const transport = createTransport(options);
   return {
     ...taskCalls(transport, options.url),
+    ...bodyCalls(transport),
     ...policyCalls(transport),
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),
@@ -137,8 +133,6 @@ type TaskCalls = Pick<
   Client,
   | "createTask"
   | "createTasks"
-  | "uploadBody"
-  | "downloadBody"
   | "getTask"
   | "listTasks"
   | "cancelTask"
@@ -146,7 +140,7 @@ type TaskCalls = Pick<
   | "listAttempts"
 >;
 
-function taskCalls({ request, send, open }: Transport, url: string): TaskCalls {
+function taskCalls({ request, send }: Transport, url: string): TaskCalls {
   const root = "retry-tasks";
   return {
     async createTask(task, { waitSeconds = 0 } = {}) {
@@ -162,11 +156,6 @@ function taskCalls({ request, send, open }: Transport, url: string): TaskCalls {
     },
     createTasks: (tasks) =>
       request({ method: "POST", path: [root, "batch"], body: tasks.map(withPlainHeaders) }),
-    uploadBody: (bytes) => request({ method: "POST", path: ["bodies"], bytes }),
-    async downloadBody(taskId) {
-      const { body } = await open({ method: "GET", path: [root, taskId, "body"] });
-      return body ?? new Blob([]).stream();
-    },
     getTask(taskId, { include = [] } = {}) {
       const query: Query = include.length > 0 ? { include: include.join(",") } : {};
       return request({ method: "GET", path: [root, taskId], query });

@@ -60,7 +60,9 @@ export function notStarted(outcome: Outcome, failure: Failure | null): AttemptRe
 /** The outcome of a response: its status, its Retry-After, and whether it forbids a retry. */
 export function responseOutcome(head: ResponseHead, now: number): Outcome {
   const { status, headers, retryAfter } = head;
-  const hintMs = parseRetryAfter(retryAfter, now, headers["date"]);
+  // Parsing costs microseconds, and nearly no response has the header.
+  const hintMs =
+    retryAfter.length === 0 ? undefined : parseRetryAfter(retryAfter, now, headers["date"]);
   const outcome = statusOutcome(status, hintMs);
   const isRefused = outcome.kind === "status" && headers["x-should-retry"] === "false";
   return isRefused ? { ...outcome, refused: true } : outcome;

@@ -40,6 +40,15 @@ describe("the end of an attempt", () => {
     if (!socket?.destroyed) await once(socket!, "close");
   });
 
+  it("comes before the first byte if the caller may not start any more", async () => {
+    const server = await serve(complete(200));
+    const answers = [true, false];
+    const mayStart = () => answers.shift() ?? true;
+    const send = () => deliverer.deliver(requestTo(server.url()), { ...AMPLE, mayStart });
+    expect([brief(await send()), brief(await send())]).toEqual(["success 200", "aborted"]);
+    expect(server.requests).toHaveLength(1);
+  });
+
   it("comes before the start if the signal is already aborted", async () => {
     const server = await serve(complete(200));
     const signal = AbortSignal.abort();

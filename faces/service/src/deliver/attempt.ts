@@ -42,6 +42,7 @@ export interface AttemptCall {
     /** For lookup, connection and TLS together. */
     readonly connectTimeoutMs: number;
     readonly signal?: AbortSignalLike;
+    readonly mayStart?: () => boolean;
   };
   /** The instant that counts as the time of the attempt; epoch ms. */
   readonly now: number;
@@ -95,6 +96,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
 
   /** undici is about to write: from here on bytes may have been sent. */
   onConnect(abort: (error?: Error) => void): void {
+    if (this.#call.options.mayStart?.() === false) this.#endEarly(undefined);
     if (this.#isOver) {
       abort();
       return;

@@ -77,6 +77,8 @@ export interface DeliverOptions {
   readonly connectTimeoutMs: number;
   /** Aborts the attempt. */
   readonly signal?: AbortSignalLike;
+  /** Asked immediately before the first byte. False: nothing is sent, and the attempt is aborted. */
+  readonly mayStart?: () => boolean;
   /** The time of the attempt, for the signature and Retry-After; epoch ms. Default: the clock's. */
   readonly now?: number;
 }

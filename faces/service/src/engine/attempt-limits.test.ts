@@ -1,8 +1,7 @@
 /** Tests of the limits on running attempts, per node and per origin. */
 import { describe, expect, it, vi } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
-import { batch, create, T0, TENANT } from "../stores/store.testing.ts";
+import { batch, create, pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { OK, type Sent, setup } from "./engine.testing.ts";
 import type { EngineOptions } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";

@@ -2,12 +2,12 @@
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { StoreFullError } from "../model/store-errors.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import {
   batch,
   claimFirst,
   create,
   DESTINATION,
+  pinnedTask,
   settle,
   T0,
   TENANT,

@@ -12,8 +12,7 @@ import type { Store } from "../model/store.ts";
 import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
-import { T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 

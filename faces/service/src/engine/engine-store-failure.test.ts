@@ -6,8 +6,7 @@ import type { CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../model/store-errors.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
-import { T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 
 /** An engine whose attempts hang, on a store that a test can break. */
@@ -43,6 +42,21 @@ async function setup() {
     });
   return { clock, inner, store, engine, create, fatal, boot };
 }
+
+describe("an engine on a shared store", () => {
+  it.each(["clock", "latestAt"])("does not open if %s never responds", async (method) => {
+    const clock = virtualClock(T0);
+    const store = {
+      ...memoryStore({ exclusive: false, clock }),
+      [method]: () => new Promise(() => {}),
+    };
+    const random = seededRandom("hangs");
+    const opened = Engine.open({ clock, random, store, nodeId: "node-1", deliver: () => {} });
+    const failure = opened.catch((error: Error) => error.message);
+    await clock.advance(5000);
+    expect(await failure).toBe(`the store did not respond to ${method} within 5000 ms`);
+  });
+});
 
 /** The state of a promise after a few turns of the event loop; "waiting" if it is not settled. */
 async function stateOf(promise: Promise<unknown>): Promise<unknown> {

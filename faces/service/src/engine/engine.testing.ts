@@ -10,8 +10,7 @@ import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
-import { T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine, type EngineOptions } from "./engine.ts";
 
 export interface Sent {

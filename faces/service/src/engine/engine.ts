@@ -12,7 +12,6 @@ import type {
   CancelResult,
   CreateResult,
   RetryNowResult,
-  StartedTask,
   TaskRef,
 } from "../model/batch.ts";
 import { isDisabled } from "../model/delivery/delivery-settings.ts";
@@ -119,17 +118,17 @@ export class Engine {
    * Opens an engine on a store. Engine time never starts before the latest stored instant. Throws
    * `CLOCK_BEHIND` if that is far ahead of the wall clock.
    */
-  static async open(options: EngineOptions): Promise<Engine> {
-    const { clock, store } = options;
+  static async open(given: EngineOptions): Promise<Engine> {
+    const { clock } = given;
+    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
+    const store = given.store.exclusive ? given.store : timedStore(clock, given.store);
+    const options = { ...given, store };
     const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
     const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
     const storeClock = store.exclusive ? undefined : new StoreClock(clock, await store.clock());
     const latestAt = await store.latestAt();
     assertClock((storeClock ?? clock).now(), latestAt, options.maxClockAheadMs);
-    const saved = { latestAt, storeClock, budgetText: budget?.text };
-    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
-    if (store.exclusive) return new Engine(options, saved);
-    return new Engine({ ...options, store: timedStore(clock, store) }, saved);
+    return new Engine(options, { latestAt, storeClock, budgetText: budget?.text });
   }
 
   private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
@@ -166,10 +165,10 @@ export class Engine {
     const { baseOf, queue, schedule } = routesOf(bases, shards);
     const base = { clock, time, random, events, reports, destinations, guardSaver, policies };
     const shared = { ...base, queue, schedule, scheduler: schedule, followUp };
-    const mayStart = (task: StartedTask) => baseOf(task.taskId).node.mayStart(task.claimedAt);
+    const nodeOf = (taskId: string) => baseOf(taskId).node;
     const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
       this.#disableTarget(destination, targetUrl);
-    const runner = new Runner({ ...shared, deliver, mayStart, disableTarget });
+    const runner = new Runner({ ...shared, deliver, nodeOf, disableTarget });
     const kept = { retentionMs, deadLetterRetentionMs };
     const clockWatch = new ClockWatch(time, events);
     const suspectTurn = new SuspectTurn();

@@ -134,7 +134,8 @@ export class Exchange {
       await this.#apply(renewal, reported, documents, recent);
     } catch (error) {
       this.isFailing = true;
-      scheduler.recent.restore(recent);
+      // They are still recent.
+      scheduler.recent.addAll(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
       useEqualParts(this.#parts, reported);
       throw error;

@@ -22,7 +22,7 @@ export interface FleetOptions {
   /** The document of the usual destination. Default: none. */
   readonly document?: object;
   /** How long an attempt takes. Default: 20 ms. */
-  readonly durationMs?: number;
+  readonly durationMs?: number | (() => number);
   readonly outcome?: Outcome;
   /** The number of shards of the store. Default: it is not sharded. */
   readonly shards?: number;
@@ -81,15 +81,17 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
         if (killed.has(nodeId)) return;
         sent.push({ at: clock.now(), nodeId, taskId, attemptNumber });
         maxInFlight = Math.max(maxInFlight, ++inFlight);
+        const tookMs = typeof durationMs === "number" ? durationMs : durationMs();
         let isOver = false;
         const end = (result: Outcome) => {
           if (isOver) return;
           isOver = true;
           inFlight--;
           const status = result.kind === "status" ? result.status : null;
-          if (!killed.has(nodeId)) done({ ...notStarted(result, null), status, durationMs });
+          if (!killed.has(nodeId))
+            done({ ...notStarted(result, null), status, durationMs: tookMs });
         };
-        clock.alarm(durationMs, () => end(outcome));
+        clock.alarm(tookMs, () => end(outcome));
         signal.addEventListener("abort", () => end({ kind: "aborted" }));
       },
     });

@@ -7,7 +7,7 @@ import type { DestinationReport, Renewal } from "../model/node-report.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { isUnused, reportOf } from "./destination/fleet-report.ts";
-import type { FleetPlace, FleetView } from "./destination/fleet-state.ts";
+import { type FleetPlace, type FleetView, windowOf } from "./destination/fleet-state.ts";
 import { assignPartitions } from "./node/assign-partitions.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
 
@@ -41,6 +41,17 @@ export interface FleetChange {
 
 const NO_CHANGE: FleetChange = { isChanged: false, gained: [], hasLost: false };
 
+type NodePlace = Omit<BudgetPlace, "reserved">;
+
+/** The latest result of `budgetPlace`, and what it was for. */
+interface LastPlace {
+  readonly windowMs: number;
+  readonly now: number;
+  readonly place: NodePlace | undefined;
+}
+
+const NO_PLACE: LastPlace = { windowMs: 0, now: Number.NaN, place: undefined };
+
 export class Fleet implements FleetView<DestinationRuntime> {
   readonly #parts: FleetParts;
   #nodes: readonly string[];
@@ -50,6 +61,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
   #onLack: () => void = () => {};
   /** The numbers of nodes, the latest last, and since when. */
   #history: readonly { readonly since: number; readonly nodes: number }[] = [];
+  #lastPlace = NO_PLACE;
   /** When this node joined others; -Infinity: it was the first. */
   #joinedAt = Number.NEGATIVE_INFINITY;
 
@@ -64,7 +76,16 @@ export class Fleet implements FleetView<DestinationRuntime> {
     return this.#takesAll;
   }
 
-  budgetPlace(windowMs: number, now: number): Omit<BudgetPlace, "reserved"> | undefined {
+  budgetPlace(windowMs: number, now: number): NodePlace | undefined {
+    const { windowMs: knownMs, now: knownAt, place } = this.#lastPlace;
+    // One exchange asks for every destination, and most have the same window.
+    if (windowMs === knownMs && now === knownAt) return place;
+    const found = this.#placeAt(windowMs, now);
+    this.#lastPlace = { windowMs, now, place: found };
+    return found;
+  }
+
+  #placeAt(windowMs: number, now: number): NodePlace | undefined {
     const latest = this.#history.at(-1);
     if (latest === undefined) return undefined;
     const beforeMs = Math.min(windowMs, MAX_WINDOW_MS);
@@ -83,11 +104,8 @@ export class Fleet implements FleetView<DestinationRuntime> {
   followBudgets(now: number): void {
     if (this.#history.length === 0) return;
     const { serviceBudget, budgetOptions } = this.#parts;
-    const windowMs = budgetOptions?.kind === "RATIO" ? budgetOptions.windowMs : 0;
-    const place = this.budgetPlace(windowMs, now);
-    if (place && serviceBudget && budgetOptions) {
-      serviceBudget.setPlace(budgetOptions, { ...place, reserved: 0 });
-    }
+    const place = budgetOptions && this.budgetPlace(windowOf(budgetOptions), now);
+    if (place && serviceBudget) serviceBudget.setPlace(budgetOptions, { ...place, reserved: 0 });
     for (const destination of this.#active) destination.followFleet(now);
   }
 
@@ -102,6 +120,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
       ...kept,
       { since: now, nodes },
     ];
+    this.#lastPlace = NO_PLACE;
   }
 
   get isAlone(): boolean {

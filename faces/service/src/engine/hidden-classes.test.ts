@@ -13,9 +13,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
-import { T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
 

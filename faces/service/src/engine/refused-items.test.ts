@@ -10,9 +10,8 @@ import type { Store } from "../model/store.ts";
 import { StoreFullError, StoreRefusedError } from "../model/store-errors.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { pinnedTask } from "../stores/pinned-task.testing.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
-import { T0, TENANT } from "../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
 

@@ -222,6 +222,7 @@ function createContext(
         );
         return Math.max(0, now - Math.min(...created));
       },
+      upkeep: () => redrive.storeUpkeep(),
       clock: () => redrive.clock(),
     }),
   };

@@ -2,7 +2,9 @@
 import { systemClock } from "@redrive/core";
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
+import type { Store } from "../model/store.ts";
 import type { Redrive } from "../redrive.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
 
 const targetUrl = "https://orders.example/hook";
 const destination = "https://orders.example";
@@ -43,6 +45,22 @@ describe("a destination's policy", () => {
     expect(await policyOf()).toBe("webhook 1");
     await redrive.policies.replace({ policyId: "webhook", maxAttempts: 4 });
     expect(await policyOf()).toBe("webhook 2");
+  });
+
+  it("is read as often for a batch as for one task", async () => {
+    const store = memoryStore();
+    let reads = 0;
+    const getPolicy: Store["getPolicy"] = (...place) => {
+      reads++;
+      return store.getPolicy(...place);
+    };
+    redrive = await createRedrive({ store: { ...store, getPolicy } });
+    const before = reads;
+    const inputs = Array.from({ length: 100 }, () => ({ targetUrl, scheduledAt }));
+    const results = await redrive.enqueueMany(inputs);
+    expect(results.every(({ status }) => status === "fulfilled")).toBe(true);
+    // One that finds nothing, and one after the preset was stored.
+    expect(reads - before).toBe(2);
   });
 
   it("may change between two requests with one key", async () => {

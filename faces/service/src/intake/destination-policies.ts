@@ -7,19 +7,16 @@ import { BoundedCache } from "../collections/bounded-cache.ts";
 import type { Store } from "../model/store.ts";
 import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
+import { isFresh, type ReadValue } from "./fresh.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
+import { SharedReads } from "./shared-reads.ts";
 import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";
 
-interface KnownPolicy {
+interface KnownPolicy extends ReadValue {
   readonly policyId: string;
-  /** When it was read. */
-  readonly readAt: number;
 }
-
-/** In a shared store, the document of a destination is read again after this time. */
-const KNOWN_MS = 2000;
 
 /** Beyond this number, destinations are read again; in SQLite that is only a map lookup. */
 const MAX_DESTINATIONS = 10_000;
@@ -30,6 +27,7 @@ export class DestinationPolicies {
   readonly #now: () => number;
   /** The policy id of each destination. In a shared store, other nodes may change its document. */
   readonly #cached = new BoundedCache<KnownPolicy>(MAX_DESTINATIONS);
+  readonly #reads = new SharedReads<PolicyChoice>();
   #changes = 0;
 
   constructor(store: Store, policies: Policies, now: () => number) {
@@ -42,11 +40,17 @@ export class DestinationPolicies {
   known(tenantId: string, destination: string): PolicyChoice | undefined {
     const known = this.#cached.get(keyOf(tenantId, destination));
     if (known === undefined) return undefined;
-    const isFresh = this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS;
-    return isFresh ? this.#policies.known(tenantId, known.policyId) : undefined;
+    return isFresh(known, this.#store, this.#now())
+      ? this.#policies.known(tenantId, known.policyId)
+      : undefined;
   }
 
-  async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+  choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+    const read = () => this.#read(tenantId, destination);
+    return this.#reads.share(keyOf(tenantId, destination), read);
+  }
+
+  async #read(tenantId: string, destination: string): Promise<PolicyChoice> {
     const changes = this.#changes;
     const row = await this.#store.getDestination(tenantId, destination);
     const policy = policyOf(row?.document ?? null);

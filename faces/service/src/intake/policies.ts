@@ -8,7 +8,9 @@ import { serviceError } from "../model/errors.ts";
 import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
+import { isFresh, type ReadValue } from "./fresh.ts";
 import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
+import { SharedReads } from "./shared-reads.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -18,13 +20,7 @@ export interface PolicyChoice {
   readonly policyVersion: number;
 }
 
-interface KnownChoice extends PolicyChoice {
-  /** When it was read. */
-  readonly readAt: number;
-}
-
-/** In a shared store, the newest version is read again after this time. */
-const KNOWN_MS = 2000;
+type KnownChoice = PolicyChoice & ReadValue;
 
 /** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
@@ -49,6 +45,7 @@ export class Policies {
   readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<KnownChoice>(MAX_KNOWN);
+  readonly #reads = new SharedReads<PolicyChoice>();
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -67,8 +64,7 @@ export class Policies {
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
     const known = this.#newest.get(keyOf(tenantId, policyId));
     if (known === undefined) return undefined;
-    const isFresh = this.#store.exclusive || Math.abs(this.#now() - known.readAt) < KNOWN_MS;
-    return isFresh ? known : undefined;
+    return isFresh(known, this.#store, this.#now()) ? known : undefined;
   }
 
   /** Call when the store has refused a version: it was removed, or another node removed it. */
@@ -77,7 +73,11 @@ export class Policies {
   }
 
   /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
-  async choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+  choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+    return this.#reads.share(keyOf(tenantId, policyId), () => this.#read(tenantId, policyId));
+  }
+
+  async #read(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null && row.removedAt === null) return this.#cache(row);
     const preset = presetOf(policyId);

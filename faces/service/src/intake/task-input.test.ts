@@ -75,12 +75,25 @@ describe("a task to create", () => {
     ["idempotencyKey must", { idempotencyKey: "" }],
     ["scheduledAt must", { scheduledAt: NOW + 366 * 86_400_000 }],
     ["deadlineAt must", { deadlineAt: NOW - 1 }],
+    ["deadlineAt must", { scheduledAt: NOW + 1000, deadlineAt: NOW + 500 }],
+    ["callbackUrl must", { callbackUrl: "ftp://x" }],
+    ["GET", { method: "GET", body: "x" }],
+    ["HEAD", { method: "HEAD", body: "x" }],
     ["policy and policyId must not both be given", { policyId: "read", policy: {} }],
     ["labels must", { labels: { a: 1 } }],
     ["labels must", { labels: new Map([["team", "shop"]]) }],
     ["headers must", { headers: new Date(0) }],
   ])("is refused: %s", (message, fields) => {
     expect(() => make(fields as Partial<TaskInput>)).toThrow(message);
+  });
+
+  it("is due now if it was due in the past", () => {
+    expect(make({ scheduledAt: NOW - 1000 }).scheduledAt).toBe(NOW);
+  });
+
+  it("has a fingerprint that the order of headers does not change", () => {
+    const print = (headers: Record<string, string>) => String(fingerprintParts(make({ headers })));
+    expect(print({ "x-a": "1", "x-b": "2" })).toBe(print({ "x-b": "2", "x-a": "1" }));
   });
 
   it("has a fingerprint that trace context does not change and everything else does", () => {

@@ -8,7 +8,7 @@ import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { isDisabled } from "../model/delivery/delivery-settings.ts";
-import { serviceError, stopped } from "../model/errors.ts";
+import { stopped } from "../model/errors.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
@@ -18,6 +18,7 @@ import type { NewTask } from "../model/task.ts";
 import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
 import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
 import { fingerprintParts } from "./fingerprint.ts";
+import { disabled, keyConflict, policyRemoved } from "./intake-errors.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import { isRefusal, withStored } from "./stored-body.ts";
@@ -240,26 +241,10 @@ export class TaskIntake {
   }
 }
 
-function disabled(destination: string): Error {
-  const text = "the target responded 410 Gone, so its destination has disabled it";
-  const repair = `POST /destinations/${encodeURIComponent(destination)}/enable sends there again`;
-  return serviceError("TARGET_DISABLED", `${text}; ${repair}`);
-}
-
 /** An input to store, for whom and how. */
 interface Entry {
   readonly input: PlainTaskInput;
   readonly tenantId: string;
   readonly hops: number;
   readonly tx: CallerTransaction | undefined;
-}
-
-/** A policy that callers remove and register all the time. */
-function policyRemoved(policyId: string): Error {
-  return serviceError("UNKNOWN_POLICY", `policy ${JSON.stringify(policyId)} was removed`);
-}
-
-function keyConflict(key: string | null): Error {
-  const text = `key ${JSON.stringify(key)} was used with another payload`;
-  return serviceError("IDEMPOTENCY_CONFLICT", text);
 }

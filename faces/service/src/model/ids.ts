@@ -25,6 +25,9 @@ export function uuidV7(fill: FillRandom): NewId {
   let used = POOL_BYTES;
   let lastAt = 0;
   let counter = 0;
+  /** The digits of `textAt`. Formatting a number of this size costs more than the rest of an id. */
+  let text = "";
+  let textAt = -1;
 
   return (now, partitionByte) => {
     if (now > lastAt) {
@@ -39,11 +42,15 @@ export function uuidV7(fill: FillRandom): NewId {
       fill(pool);
       used = 0;
     }
-    const time = lastAt.toString(16).padStart(12, "0");
+    if (textAt !== lastAt) {
+      textAt = lastAt;
+      const time = lastAt.toString(16).padStart(12, "0");
+      text = `${time.slice(0, 8)}-${time.slice(8)}`;
+    }
     const sequence = (0x7000 + counter).toString(16);
     const random = tail(pool, used, partitionByte);
     used += RANDOM_BYTES;
-    return `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${random}`;
+    return `${text}-${sequence}-${random}`;
   };
 }
 

@@ -11,6 +11,9 @@ import type { LaneDue } from "./lane-due.ts";
 /** A rate is reserved for at most this long ahead, so that no node takes the tokens of the others. */
 export const RESERVED_MS = 1000;
 
+/** The hints that one exchange returns at most. The next one returns the others. */
+export const MAX_HINTS = 256;
+
 export interface NodeReport {
   readonly nodeId: string;
   /** Engine time, for `latestAt`. */
@@ -64,7 +67,10 @@ export interface SlotUse {
   /** The limit for the whole fleet. */
   readonly limit: number;
   readonly wanted: number;
-  /** Attempts of this node that run now. They count until they end, even without a share. */
+  /**
+   * What this node runs now, or may start before it gets the response. It counts until the next report,
+   * even without a share.
+   */
   readonly used: number;
 }
 

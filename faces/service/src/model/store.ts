@@ -131,6 +131,9 @@ export interface Store {
   /** Removes the dead letters among the given tasks; returns how many. Their keys stay. */
   discard(tenantId: string, taskIds: readonly string[]): Promise<number>;
 
+  /** What slows the database down over time. Undefined: this store has nothing to report. */
+  upkeep?(): Promise<Upkeep>;
+
   readonly query: TaskQuery;
   readonly documents: DocumentTable;
 
@@ -157,6 +160,15 @@ export interface Shards {
   byteOfKey(tenantId: string, byte: number): number;
   /** The byte for a task in that partition of that shard. */
   byteIn(shard: number, partition: number): number;
+}
+
+/** The state of a database that removes old versions of rows in the background. */
+export interface Upkeep {
+  /** Old versions of rows that still take space, and current rows. Estimates of the server. */
+  readonly deadRows: number;
+  readonly liveRows: number;
+  /** The age of the oldest transaction of the server; while it runs, no dead rows are removed. */
+  readonly oldestTransactionMs: number;
 }
 
 /**

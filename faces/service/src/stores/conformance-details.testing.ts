@@ -52,6 +52,20 @@ export function detailConformance(store: () => Store): void {
     expect(claims[0]?.nextDueAts).toEqual([T0 + 500]);
   });
 
+  it("finds the next task of a lane, whatever instants another one had before", async () => {
+    const dueAts = [T0 + 300, T0 + 100, T0 + 400];
+    const creates = dueAts.map((scheduledAt) => create({ scheduledAt }));
+    await store().commit(batch({ creates }));
+    await store().commit(batch({ retryNows: [creates[0]!.task] }));
+    const [moved] = await claimFirst(store());
+    expect(moved?.taskId).toBe(creates[0]?.task.taskId);
+    const later = settle(moved!, { attempt: null, lane: "first", nextAttemptAt: T0 + 900 });
+    await store().commit(batch({ settles: [later] }));
+    const { claims } = await store().commit(batch({ now: T0 + 200, claims: [claimOf("first")] }));
+    expect(claims[0]?.tasks.map(({ taskId }) => taskId)).toEqual([creates[1]?.task.taskId]);
+    expect(claims[0]?.nextDueAts).toEqual([T0 + 400]);
+  });
+
   describe("a sweep", () => {
     /** Ended tasks, each with an expired key. */
     async function endTasks(count: number): Promise<void> {

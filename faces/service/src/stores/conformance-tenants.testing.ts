@@ -39,7 +39,7 @@ const PAGE = { limit: 250 };
 type Tenantless =
   | ("exclusive" | "partitions" | "shards" | "commit" | "query" | "documents" | "close")
   | ("clock" | "nextDue" | "onHint" | "lapsed" | "claimsOf" | "retire" | "latestAt" | "sweep")
-  | ("removeUnused" | "unusedPolicies" | "createIn");
+  | ("removeUnused" | "unusedPolicies" | "createIn" | "upkeep");
 
 /** Everything that takes a tenant. A new member of the contract needs a line in `CALLS`. */
 type Call =

@@ -52,6 +52,11 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
   };
 }
 
+/** A task under the first version of the policy `background`, which the test registers. */
+export function pinnedTask(fields: Partial<NewTask> = {}): NewTask {
+  return newTask({ policyVersion: 1, ...fields });
+}
+
 /** All documents of a kind. */
 export async function documentsOf(
   { documents }: Store,

@@ -98,7 +98,8 @@ export class EngineTime {
    * ten seconds, because engine time may follow the wall clock meanwhile.
    */
   msUntil(at: number): number {
-    this.#catchUp();
+    // A clock rounds to whole milliseconds, so the anchor may be up to one millisecond late.
+    this.#catchUp(MAX_TRAIL_MS);
     const elapsedMs = this.#clock.monotonicMs() - this.#anchorMs;
     const waitMs = (at - this.#anchorAt) / this.#rate - elapsedMs;
     return Math.max(0, Math.min(waitMs, ANCHOR_INTERVAL_MS));
@@ -115,21 +116,14 @@ export class EngineTime {
    * explain ends at once.
    */
   followReading(): void {
-    const now = this.now();
-    const behindMs = Math.floor(this.#reference.now()) - now;
-    if (behindMs <= 0 || behindMs > MAX_READING_DELAY_MS) return;
-    this.#anchorMs = this.#clock.monotonicMs();
-    this.#anchorAt = now + behindMs;
+    this.#catchUp(MAX_READING_DELAY_MS);
   }
 
-  /**
-   * A clock rounds to whole milliseconds, so the anchor may be up to one millisecond late. A later
-   * reading of the clock reveals the delay, and engine time catches up.
-   */
-  #catchUp(): void {
+  /** Engine time catches up with its reference at once if it is behind by at most `maxMs`. */
+  #catchUp(maxMs: number): void {
     const now = this.now();
     const behindMs = Math.floor(this.#reference.now()) - now;
-    if (behindMs <= 0 || behindMs > MAX_TRAIL_MS) return;
+    if (behindMs <= 0 || behindMs > maxMs) return;
     this.#anchorMs = this.#clock.monotonicMs();
     this.#anchorAt = now + behindMs;
   }

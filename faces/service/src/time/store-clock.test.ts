@@ -59,6 +59,17 @@ describe("the clock of a store", () => {
     expect(store.now()).toBe(4_000_000);
   });
 
+  it("forgets a reading after a minute, so that it follows a small step back", () => {
+    const clock = new Monotonic();
+    const store = new StoreClock(clock, 5_000_000);
+    const storeNow = () => 5_000_000 + clock.ms - 500;
+    for (let second = 0; second < 61; second++) {
+      clock.ms += 1000;
+      store.record(storeNow(), clock.ms);
+    }
+    expect(store.now()).toBeLessThanOrEqual(storeNow());
+  });
+
   it("follows a store whose clock is set ahead", () => {
     const clock = new Monotonic();
     const store = new StoreClock(clock, 5_000_000);

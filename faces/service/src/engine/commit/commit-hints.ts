@@ -7,6 +7,7 @@ import type { OnEnd } from "../../model/batch.ts";
 import type { LaneDue } from "../../model/lane-due.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
+import { EarliestDues } from "../schedule/earliest-dues.ts";
 import type { CommitItems } from "./commit-queue.ts";
 
 const NO_HINTS: readonly LaneDue[] = [];
@@ -28,7 +29,7 @@ export function hintsOf(items: CommitItems, partitions: OwnPartitions): readonly
     ...items.cancels.flatMap(({ request }) => followUpLanes(request.onEnd, partitions)),
   ];
   const foreign = lanes.filter(({ partition }) => !partitions.has(partition));
-  return foreign.length === 0 ? NO_HINTS : earliestOfEach(foreign);
+  return foreign.length === 0 ? NO_HINTS : new EarliestDues(foreign).take();
 }
 
 function firstLane(task: NewTask, partitions: OwnPartitions): LaneDue {
@@ -41,14 +42,4 @@ function firstLane(task: NewTask, partitions: OwnPartitions): LaneDue {
 function followUpLanes(onEnd: OnEnd | undefined, partitions: OwnPartitions): readonly LaneDue[] {
   const tasks = onEnd === undefined ? [] : Object.values(onEnd).flat();
   return tasks.map((task) => firstLane(task, partitions));
-}
-
-function earliestOfEach(lanes: readonly LaneDue[]): readonly LaneDue[] {
-  const earliest = new Map<string, LaneDue>();
-  for (const lane of lanes) {
-    const key = [lane.partition, lane.lane, lane.tenantId, lane.destination].join("\n");
-    const known = earliest.get(key);
-    if (known === undefined || lane.dueAt < known.dueAt) earliest.set(key, lane);
-  }
-  return [...earliest.values()];
 }

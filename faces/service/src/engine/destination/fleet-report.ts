@@ -31,6 +31,7 @@ export function reportOf(destination: DestinationRuntime, now: number): Destinat
   const demand = demandOf(destination, now);
   const counts = breaker === undefined ? NO_OTHERS : callCounts(breaker, now);
   const { slots, retrySlots } = destination.fleetState;
+  const { share } = admission;
   return {
     tenantId,
     name,
@@ -40,26 +41,32 @@ export function reportOf(destination: DestinationRuntime, now: number): Destinat
     slowCalls: counts.slowCalls,
     demand,
     slots: concurrency
-      ? useOf(destination, concurrency.max, admission.inFlight, now - slots.since)
+      ? useOf(concurrency.max, admission.inFlight, share?.slots, slots.since)
       : null,
     retrySlots: concurrency
       ? useOf(
-          destination,
           concurrency.maxRetries,
           admission.retriesInFlight,
-          now - retrySlots.since,
+          share?.retrySlots,
+          retrySlots.since,
         )
       : null,
     rate: rateOf(destination, demand, now),
     retryRate: retryRateOf(destination, now),
   };
 
-  function useOf({ fleetState }: DestinationRuntime, limit: number, used: number, heldMs: number) {
+  /**
+   * Until the response arrives, the node uses its share, as far as it still wants it. So that part
+   * counts as used. Otherwise a smaller grant, because another node still asks under a larger limit,
+   * would free slots that this node is about to take.
+   */
+  function useOf(limit: number, running: number, held: number | undefined, since: number): SlotUse {
+    const { fleetState } = destination;
     const { demanding, demand: othersDemand } = fleetState.others;
     const idle = Math.max(0, fleetState.nodes - 1 - demanding);
-    const need = { limit, demand, demanding, othersDemand, idle, heldMs };
+    const need = { limit, demand, demanding, othersDemand, idle, heldMs: now - since };
     const wanted = fleetState.isRowKnown ? wantedSlots(need) : 0;
-    return { limit, used, wanted } satisfies SlotUse;
+    return { limit, wanted, used: Math.max(running, Math.min(held ?? 0, wanted)) };
   }
 }
 

@@ -156,6 +156,7 @@ function heldSince(before: SlotsHeld, count: number, now: number): SlotsHeld {
   return { count, since: before.count === 0 ? now : before.since };
 }
 
-function windowOf(budget: RetryBudgetOptions): number {
+/** The window in which a budget counts; 0: it has none. */
+export function windowOf(budget: RetryBudgetOptions): number {
   return budget.kind === "RATIO" ? budget.windowMs : 0;
 }

@@ -61,7 +61,12 @@ export function decodeBudget(
 }
 
 function pack(counts: readonly number[]): PackedCounts {
-  const filled = counts.flatMap((count, index) => (count > 0 ? [index, count] : []));
+  // A histogram has hundreds of buckets, most of them empty.
+  const filled: number[] = [];
+  for (let index = 0; index < counts.length; index++) {
+    const count = counts[index] ?? 0;
+    if (count > 0) filled.push(index, count);
+  }
   return { size: counts.length, filled };
 }
 

@@ -1,130 +1,36 @@
 /**
- * Event ring: the latest events, stored in columns. As objects, each attempt would keep about a
- * dozen young objects alive for seconds, and moving them caused most of the garbage collector's
- * pauses under load. In columns they are numbers in place and a few strings.
+ * Event ring: the latest events of a node. It allocates its memory in blocks, when they are first used:
+ * 10,000 events take 1.6 MB, and most processes that restart often never have that many.
  */
-import type {
-  AttemptSummary,
-  EngineEvent,
-  EngineEventBody,
-  EngineEventType,
-} from "./engine-event.ts";
+import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
+import { EventColumns } from "./event-columns.ts";
 
-/** Numbers that may be absent (event) or null (attempt). NaN stands for both. */
-const NUMBERS = ["attemptNumber", "nextAttemptAt", "createdAt", "lagMs"] as const;
-const ATTEMPT_NUMBERS = ["responseStatus", "durationMs", "nextDelayMs", "settleMs"] as const;
-const TEXTS = ["tenantId", "taskId", "destination", "reason", "by", "heldBy", "policyId"] as const;
-const ATTEMPT_TEXTS = ["outcome", "errorClass", "delaySource"] as const;
-
-type Columns<Name extends string, Column> = { readonly [name in Name]: Column };
+const BLOCK_SIZE = 500;
 
 export class EventRing {
   readonly #size: number;
-  readonly #at: Float64Array;
-  readonly #types: EngineEventType[];
-  readonly #numbers: Columns<(typeof NUMBERS)[number], Float64Array>;
-  readonly #attemptNumbers: Columns<(typeof ATTEMPT_NUMBERS)[number], Float64Array>;
-  /** Undefined for most events. */
-  readonly #waits: EngineEventBody["waits"][];
-  readonly #labels: EngineEventBody["labels"][];
-  readonly #texts: Columns<(typeof TEXTS)[number], (string | undefined)[]>;
-  readonly #attemptTexts: Columns<(typeof ATTEMPT_TEXTS)[number], (string | null | undefined)[]>;
+  readonly #blocks: EventColumns[] = [];
 
-  /** `size`: the number of events to keep. */
+  /** `size`: the number of events to keep, a multiple of 500. */
   constructor(size: number) {
-    const numbers = () => new Float64Array(size);
-    const texts = () => new Array(size).fill(undefined);
+    if (size % BLOCK_SIZE !== 0)
+      throw new RangeError(`size ${size} is no multiple of ${BLOCK_SIZE}`);
     this.#size = size;
-    this.#at = numbers();
-    this.#types = new Array(size).fill("task.created");
-    this.#waits = texts();
-    this.#labels = texts();
-    this.#numbers = columnsOf(NUMBERS, numbers);
-    this.#attemptNumbers = columnsOf(ATTEMPT_NUMBERS, numbers);
-    this.#texts = columnsOf(TEXTS, texts);
-    this.#attemptTexts = columnsOf(ATTEMPT_TEXTS, texts);
   }
 
-  /** Writes event `number`, from 1, over the event that is `size` older. */
+  /** Writes event `number`, from 1, over the event that is `size` older. Numbers arrive in order. */
   put(number: number, at: number, event: EngineEventBody): void {
-    const slot = number % this.#size;
-    this.#at[slot] = at;
-    this.#types[slot] = event.type;
-    const numbers = this.#numbers;
-    numbers.attemptNumber[slot] = event.attemptNumber ?? Number.NaN;
-    numbers.nextAttemptAt[slot] = event.nextAttemptAt ?? Number.NaN;
-    numbers.createdAt[slot] = event.createdAt ?? Number.NaN;
-    numbers.lagMs[slot] = event.lagMs ?? Number.NaN;
-    const texts = this.#texts;
-    texts.tenantId[slot] = event.tenantId;
-    texts.taskId[slot] = event.taskId;
-    texts.destination[slot] = event.destination;
-    texts.reason[slot] = event.reason;
-    texts.by[slot] = event.by;
-    texts.heldBy[slot] = event.heldBy;
-    texts.policyId[slot] = event.policyId;
-    this.#waits[slot] = event.waits;
-    this.#labels[slot] = event.labels;
-    this.#putAttempt(slot, event.attempt);
-  }
-
-  #putAttempt(slot: number, attempt: AttemptSummary | undefined): void {
-    this.#attemptTexts.outcome[slot] = attempt?.outcome;
-    if (attempt === undefined) return;
-    this.#attemptTexts.errorClass[slot] = attempt.errorClass;
-    this.#attemptTexts.delaySource[slot] = attempt.delaySource;
-    const numbers = this.#attemptNumbers;
-    numbers.responseStatus[slot] = attempt.responseStatus ?? Number.NaN;
-    numbers.durationMs[slot] = attempt.durationMs;
-    numbers.nextDelayMs[slot] = attempt.nextDelayMs ?? Number.NaN;
-    numbers.settleMs[slot] = attempt.settleMs;
+    const place = number % this.#size;
+    const index = Math.floor(place / BLOCK_SIZE);
+    this.#blocks[index] ??= new EventColumns(BLOCK_SIZE);
+    this.#blocks[index].put(place % BLOCK_SIZE, at, event);
   }
 
   /** The event with that number, which must be one of the latest `size`. */
   get(number: number, id: string): EngineEvent {
-    const slot = number % this.#size;
-    const event: Record<string, unknown> = { id, at: this.#at[slot], type: this.#types[slot] };
-    for (const name of TEXTS) {
-      const text = this.#texts[name][slot];
-      if (text !== undefined) event[name] = text;
-    }
-    for (const name of NUMBERS) {
-      const value = this.#numbers[name][slot] ?? Number.NaN;
-      if (!Number.isNaN(value)) event[name] = value;
-    }
-    const labels = this.#labels[slot];
-    if (labels !== undefined) event["labels"] = labels;
-    const waits = this.#waits[slot];
-    if (waits !== undefined) event["waits"] = waits;
-    const attempt = this.#attempt(slot);
-    if (attempt !== undefined) event["attempt"] = attempt;
-    return event as unknown as EngineEvent;
+    const place = number % this.#size;
+    const block = this.#blocks[Math.floor(place / BLOCK_SIZE)];
+    if (block === undefined) throw new RangeError(`event ${number} was never put`);
+    return block.get(place % BLOCK_SIZE, id);
   }
-
-  #attempt(slot: number): AttemptSummary | undefined {
-    const { outcome, errorClass, delaySource } = this.#attemptTexts;
-    const { responseStatus, durationMs, nextDelayMs, settleMs } = this.#attemptNumbers;
-    const kind = outcome[slot];
-    if (kind === undefined || kind === null) return undefined;
-    return {
-      outcome: kind,
-      responseStatus: orNull(responseStatus[slot]),
-      errorClass: errorClass[slot] ?? null,
-      durationMs: durationMs[slot] ?? 0,
-      nextDelayMs: orNull(nextDelayMs[slot]),
-      delaySource: delaySource[slot] ?? null,
-      settleMs: settleMs[slot] ?? 0,
-    };
-  }
-}
-
-function columnsOf<Name extends string, Column>(
-  names: readonly Name[],
-  create: () => Column,
-): Columns<Name, Column> {
-  return Object.fromEntries(names.map((name) => [name, create()])) as Columns<Name, Column>;
-}
-
-function orNull(value: number | undefined): number | null {
-  return value === undefined || Number.isNaN(value) ? null : value;
 }

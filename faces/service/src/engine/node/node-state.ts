@@ -33,6 +33,11 @@ export class NodeState {
 
   /** May the attempt of a claim that was made at `claimedAt` start now? */
   mayStart(claimedAt: number): boolean {
-    return this.isActive() && claimedAt >= this.#lease.heldSince();
+    return this.phase === "running" && this.ownsClaim(claimedAt);
+  }
+
+  /** Certainly no other node has taken over a claim that was made at `claimedAt`. */
+  ownsClaim(claimedAt: number): boolean {
+    return this.#lease.isCertain() && claimedAt >= this.#lease.heldSince();
   }
 }

@@ -55,6 +55,12 @@ describe("the partition of a new task", () => {
     expect(own.byteFor("t", null, 9000)).toBe(own.byteFor("t", null, 9001));
   });
 
+  it("changes after 256 tasks of one instant", () => {
+    const partitions = new OwnPartitions(64);
+    const bytes = Array.from({ length: 257 }, () => partitions.byteFor("acme", null, 1_000_000));
+    expect([new Set(bytes.slice(0, 256)).size, new Set(bytes).size]).toEqual([1, 2]);
+  });
+
   it("is that of its key", () => {
     const one = new OwnPartitions(64);
     const other = new OwnPartitions(64);

@@ -26,7 +26,7 @@ describe("the waits of an attempt", () => {
   });
 
   it("are late as a whole if no guard held it, for example after the service was down", () => {
-    const times = { dueAt: 1000, claimedAt: 9000, startedAt: 9000 };
+    const times = { dueAt: 1000, claimedAt: 8000, startedAt: 9000 };
     expect(waitsOf(undefined, times)).toEqual([{ cause: "late", sinceAt: 1000, durationMs: 8000 }]);
   });
 

@@ -18,13 +18,16 @@ export function waitsOf(hold: Hold | undefined, times: AttemptTimes): readonly A
   if (startedAt - dueAt < MIN_WAIT_MS) return NO_WAITS;
   const waits: AttemptWait[] = [];
   let endAt = startedAt;
+  // From the latest to the earliest. Two neighbors with one cause are one wait.
   const add = (cause: WaitCause, from: number) => {
     const sinceAt = Math.max(dueAt, Math.min(from, endAt));
-    if (endAt - sinceAt >= MIN_WAIT_MS) waits.push({ cause, sinceAt, durationMs: endAt - sinceAt });
+    if (sinceAt === endAt) return;
+    const next = waits.at(-1)?.cause === cause ? waits.pop() : undefined;
+    waits.push({ cause, sinceAt, durationMs: endAt - sinceAt + (next?.durationMs ?? 0) });
     endAt = sinceAt;
   };
   add("late", claimedAt);
   for (let one = hold; one !== undefined; one = one.before) add(one.by, one.since);
   add("late", dueAt);
-  return waits.reverse();
+  return waits.filter(({ durationMs }) => durationMs >= MIN_WAIT_MS).reverse();
 }

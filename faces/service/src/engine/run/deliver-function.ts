@@ -17,6 +17,11 @@ export interface DeliveryLimits {
   readonly signal: AbortSignalLike;
   /** The settings of the destination. */
   readonly delivery: DeliverySettings;
+  /**
+   * False: the request must not be sent any more. A process that was suspended may continue with its
+   * first byte before a timer can abort it.
+   */
+  readonly mayStart: () => boolean;
 }
 
 /** Calls `done` exactly once, and never before it returns. */

@@ -3,8 +3,7 @@ import { seededRandom, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
-import { pinnedTask } from "../../stores/pinned-task.testing.ts";
-import { T0, TENANT } from "../../stores/store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
 import type { Deliver } from "./deliver-function.ts";
 

@@ -24,6 +24,7 @@ import type { TaskQueue } from "../commit/commit-queues.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { guardAt, type Hold } from "../destination/lane-hold.ts";
 import { eventLabels, type WritableEventBody } from "../events/engine-event.ts";
+import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
 import { waitsOf } from "./attempt-waits.ts";
@@ -51,8 +52,8 @@ import { holdOf } from "./unreadable-policy.ts";
 export interface RunnerParts extends SettledTaskParts {
   readonly clock: Clock;
   readonly random: Random;
-  /** May the attempt of this claim start now? */
-  readonly mayStart: (task: StartedTask) => boolean;
+  /** The state of this node on the shard that holds the task. */
+  readonly nodeOf: (taskId: string) => Pick<NodeState, "mayStart" | "ownsClaim">;
   readonly queue: Pick<TaskQueue, "addSettle">;
   readonly policies: PolicyCache;
   readonly deliver: Deliver;
@@ -159,7 +160,7 @@ export class Runner implements ClaimRunner {
     // The claim has its permit, so no guard holds it now.
     const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now);
     const throttled = wasThrottled(policy, task);
-    if (!this.#parts.mayStart(task)) this.#release(claim);
+    if (!this.#parts.nodeOf(task.taskId).mayStart(task.claimedAt)) this.#release(claim);
     else if (decision.kind === "stop")
       this.#expire(claim, decision.reason, finalHold(claim, policy, now));
     else if (isDisabled(destination.delivery, task.targetUrl)) this.#expire(claim, "target-gone");
@@ -180,7 +181,8 @@ export class Runner implements ClaimRunner {
     const signal = createLightSignal();
     claim.signal = signal;
     const { delivery } = claim.destination;
-    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery };
+    const mayStart = () => this.#parts.nodeOf(task.taskId).ownsClaim(task.claimedAt);
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery, mayStart };
     this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
   }
 
@@ -202,7 +204,7 @@ export class Runner implements ClaimRunner {
     this.#returnPermit(claim);
     const gates = destination.gates(now, false);
     const ending = { task, policy, gates, now, random: this.#parts.random };
-    this.#settle(claim, this.#unreadBodies.settleOf(ending, claim, result));
+    this.#settle(claim, this.#unreadBodies.settleOf(claim, ending, result));
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {

@@ -30,15 +30,14 @@ const REASON = "body-unavailable";
 /** Our side broke the request off, so the target did nothing with it. */
 const CUT_SHORT: Outcome = { kind: "error", errorClass: "reset", sent: false };
 
-/** What the log of the attempt needs. */
-type SentClaim = Pick<HeldClaim, "task" | "startedAt" | "waits">;
+type EndedClaim = Pick<HeldClaim, "task" | "startedAt" | "waits">;
 
 export class UnreadBodies {
   /** The waits of each task on this node. */
   readonly #waits = new BoundedCache<number>(MAX_TASKS);
 
   /** The settle of such an attempt. */
-  settleOf(ending: Omit<Ending, "outcome">, claim: SentClaim, result: AttemptResult): Settle {
+  settleOf(claim: EndedClaim, ending: Omit<Ending, "outcome">, result: AttemptResult): Settle {
     const { task, now } = ending;
     const { bodyFault, errorMessage } = result;
     const lastError = errorMessage ?? REASON;

@@ -13,12 +13,12 @@ import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts"
 import { OwnPartitions } from "../node/own-partitions.ts";
 import type { AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
+import { EarliestDues } from "./earliest-dues.ts";
 import { duePartitions, expectIn, forgetDues, laneDueOf, recordDues } from "./lane-dues.ts";
 import { LaneHeap, type LaneTurn } from "./lane-heap.ts";
 import { byTenantOf, isSuspect, mayStartNow, mustWaitForSibling } from "./lane-turns.ts";
 import { originOf } from "./origin.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
-import { RecentDues } from "./recent-dues.ts";
 import { SharedTurns } from "./shared-turns.ts";
 
 /** Further lanes wait for the next commit. */
@@ -51,8 +51,11 @@ export class Scheduler {
   /** The limits on running attempts. */
   readonly slots: AttemptSlots;
   readonly #partitions: OwnPartitions;
-  /** What this node has made wait since its last exchange. */
-  readonly recent = new RecentDues();
+  /**
+   * What this node has made wait since its last exchange. If the exchange shows that another node
+   * leases a partition, that node may have loaded it before, and gets hints.
+   */
+  readonly recent = new EarliestDues();
   readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
   /**

@@ -4,6 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
+import type { Upkeep } from "../../model/store.ts";
 import type { CommitListener } from "../../model/store-wrappers/metered-store.ts";
 import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
 import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
@@ -21,6 +22,8 @@ export interface MetricsSource {
   destinations(): Promise<readonly DestinationCounts[]>;
   /** The age of the oldest task that has not ended, in ms; 0 if all have. */
   oldestAgeMs(): Promise<number>;
+  /** Null: the store has nothing to report. */
+  upkeep(): Promise<Upkeep | null>;
   clock(): ClockStatus;
 }
 
@@ -113,7 +116,42 @@ export class Metrics {
     for (const stop of this.#stops) stop();
   }
 
+  /** Both gauges share one read per scrape. They have no value if the store has nothing to report. */
+  #upkeepGauges(source: MetricsSource): void {
+    const registers = [this.registry];
+    let reading: Promise<Upkeep | null> | undefined;
+    const read = () => {
+      reading ??= source.upkeep().finally(() => {
+        reading = undefined;
+      });
+      return reading;
+    };
+    new Gauge({
+      name: "retry_store_rows",
+      help: "Rows of the store's tables, estimated: live, and dead ones that are not removed yet.",
+      labelNames: ["state"],
+      registers,
+      async collect() {
+        const upkeep = await read();
+        if (upkeep === null) return;
+        this.set({ state: "dead" }, upkeep.deadRows);
+        this.set({ state: "live" }, upkeep.liveRows);
+      },
+    });
+    new Gauge({
+      name: "retry_store_oldest_transaction_seconds",
+      help: "Age of the oldest transaction of the database server. It keeps dead rows.",
+      registers,
+      async collect() {
+        const upkeep = await read();
+        if (upkeep === null) this.remove();
+        else this.set(upkeep.oldestTransactionMs / 1000);
+      },
+    });
+  }
+
   #gauges(source: MetricsSource): void {
+    this.#upkeepGauges(source);
     const registers = [this.registry];
     new Gauge({
       name: "retry_clock_skew_seconds",

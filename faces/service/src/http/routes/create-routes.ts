@@ -9,7 +9,8 @@ import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/loop-detection.ts";
 import { isEnded } from "../../model/task.ts";
-import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
+import { BatchResult } from "../../schemas/batch-schemas.ts";
+import { TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
 import type { Caller } from "../access/access.ts";
 import {
   type AddRoutes,

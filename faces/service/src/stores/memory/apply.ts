@@ -226,12 +226,13 @@ export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer
   const { rows } = tables;
   const row = otherRow(tables, request, writer);
   const tasks: StartedTask[] = [];
+  const queues = rows.place(request.tenantId, request.destination)?.queues[request.lane];
   const nextDueAts = request.partitions.map((partition) => {
-    const lane = { ...request, partition };
-    let head = rows.head(lane);
+    const queue = queues?.[partition];
+    let head = rows.head(queue);
     while (row === null && head && isClaimed(request, writer.now, head, tasks.length)) {
       tasks.push(start(tables, head, writer));
-      head = rows.head(lane);
+      head = rows.head(queue);
     }
     return head?.state.nextAttemptAt ?? null;
   });

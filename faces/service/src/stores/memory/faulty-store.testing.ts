@@ -41,6 +41,9 @@ class ConnectionLost extends Error {
   override readonly name: string = "ConnectionLost";
 }
 
+/** One for all: a stack trace costs more than the call, and says nothing. */
+const CONNECTION_LOST = new ConnectionLost("the connection was lost");
+
 type Call = (...args: readonly unknown[]) => unknown;
 
 /** Methods that are not calls to the store server. */
@@ -71,7 +74,7 @@ export function faultyStore(
       clock.alarm(lateMs, () => resolve(workFirst ? (early as T) : work()));
     });
   };
-  const lost = () => Promise.reject(new ConnectionLost("the connection was lost"));
+  const lost = () => Promise.reject(CONNECTION_LOST);
   const never = <T>(work: () => unknown, cut: Cut): Promise<T> => {
     faults.counts.cut++;
     if (cut === "responses") void work();

@@ -78,7 +78,8 @@ export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
       const rest = own.filter(({ number }) => number > Number(cursor ?? 0));
       const page = rest.slice(0, limit);
       const lanes = page.flatMap((queue) => {
-        const { tenantId, destination, lane, partition } = queue;
+        const { lane, partition } = queue;
+        const { tenantId, destination } = queue.place;
         const dueAt = rows.head(queue)?.state.nextAttemptAt;
         const isDue = dueAt !== undefined && dueAt < before;
         return isDue ? [{ tenantId, destination, lane, partition, dueAt }] : [];

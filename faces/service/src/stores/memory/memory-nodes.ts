@@ -8,6 +8,7 @@ import {
   type DestinationReport,
   type DestinationShare,
   type DueHint,
+  MAX_HINTS,
   type NodeReport,
   type OtherNodes,
   type RateReservation,
@@ -33,9 +34,6 @@ interface Slot {
 }
 
 type SlotName = "slots" | "retrySlots";
-
-/** The hints that one exchange returns. */
-const MAX_HINTS = 256;
 
 export class MemoryNodes {
   readonly #clock: () => number;
@@ -123,18 +121,22 @@ export class MemoryNodes {
       takesAll,
       nodes: [...others, nodeId].filter((id) => !this.#nodes.get(id)?.isLeaving).sort(),
       hints: hints.slice(0, MAX_HINTS),
-      destinations: report.destinations.map((one) => this.#share(one, nodeId, now)),
+      destinations: report.destinations.map((one) => this.#share(one, nodeId, others, now)),
     };
   }
 
-  #share(report: DestinationReport, nodeId: string, now: number): DestinationShare {
+  /** `live`: the other nodes that have their leases. */
+  #share(
+    report: DestinationReport,
+    nodeId: string,
+    live: readonly string[],
+    now: number,
+  ): DestinationShare {
     const key = keyOf(report.tenantId, report.name);
     const slots = this.#slots.get(key) ?? new Map<string, Slot>();
     this.#slots.set(key, slots);
-    const others = this.#othersOf(slots, nodeId);
-    const isTaken = [...this.#nodes].some(
-      ([id, { takesAll }]) => id !== nodeId && takesAll && this.#isLive(id),
-    );
+    const others = live.flatMap((id) => slots.get(id) ?? []);
+    const isTaken = live.some((id) => this.#nodes.get(id)?.takesAll);
     const granted = (name: SlotName) => (isTaken ? 0 : grant(report[name], others, name));
     const granting = granted("slots");
     const maxRetries = report.slots === null ? Number.POSITIVE_INFINITY : granting;
@@ -151,12 +153,6 @@ export class MemoryNodes {
       retryRate: isTaken ? null : this.#reserve(report.retryRate, keyOf(key, "retries"), now),
       others: sumOf(others),
     };
-  }
-
-  /** What the other nodes have of a destination, as long as they have their leases. */
-  #othersOf(slots: ReadonlyMap<string, Slot>, nodeId: string): readonly Slot[] {
-    const live = [...slots].filter(([id]) => id !== nodeId && this.#isLive(id));
-    return live.map(([, slot]) => slot);
   }
 
   #reserve(use: RateUse | null, key: string, now: number): RateReservation | null {

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { Retention, Store } from "../../model/store.ts";
-import { isEnded, type RetryTask } from "../../model/task.ts";
+import { isEnded, type NewTask, type RetryTask, type TaskState } from "../../model/task.ts";
 import type { MovableStore } from "../../model/transfer/transfer.ts";
 import {
   applyCancel,
@@ -36,10 +36,18 @@ export interface MemoryStoreOptions {
   readonly clock?: Pick<Clock, "now">;
 }
 
+/** What a client created, and what has happened to it since. */
+export interface TaskParts {
+  readonly task: NewTask;
+  readonly state: TaskState;
+}
+
 /** A store that can also be written and read synchronously, for simulation. */
 export interface MemoryStore extends MovableStore {
   commitNow(batch: Batch): CommitResult;
   peek(tenantId: string, taskId: string): RetryTask | undefined;
+  /** The same without a copy. Neither part changes: a new state replaces the old one. */
+  peekParts(tenantId: string, taskId: string): TaskParts | undefined;
   peekDestination(tenantId: string, name: string): DestinationRow | undefined;
   all(): readonly RetryTask[];
 }
@@ -130,7 +138,7 @@ function claimQueries(
       const found: Row[] = [];
       for (const row of rows.claimed()) {
         if (found.length >= limit) break;
-        const isOwn = partitions.includes(rows.partitionOf(row.task.taskId));
+        const isOwn = partitions.includes(row.partition);
         if (isOwn && isLapsed(row, nodeId)) found.push(row);
       }
       return found.map(startedTask);
@@ -145,11 +153,15 @@ function claimQueries(
 function peeks({
   rows,
   destinations,
-}: Tables): Pick<MemoryStore, "peek" | "peekDestination" | "all"> {
+}: Tables): Pick<MemoryStore, "peek" | "peekParts" | "peekDestination" | "all"> {
   return {
     peek(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
       return row && taskOf(row);
+    },
+    peekParts(tenantId, taskId) {
+      const row = rows.find(tenantId, taskId);
+      return row && { task: row.task, state: row.state };
     },
     peekDestination: (tenantId, name) => destinations.get(keyOf(tenantId, name)),
     all: () => [...rows.all()].map(taskOf),

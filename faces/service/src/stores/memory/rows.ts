@@ -18,9 +18,13 @@ import type { TaskCounts } from "../../model/task-query.ts";
 /** A task as stored. Mutable; used only in this folder. */
 export interface Row {
   readonly ref: number;
+  readonly place: Place;
+  readonly partition: number;
   readonly task: NewTask;
   state: TaskState;
   readonly attempts: AttemptLog[];
+  /** The two as one, since somebody asked for it; undefined: not since the last change. */
+  whole: RetryTask | undefined;
 }
 
 interface Waiting {
@@ -29,50 +33,66 @@ interface Waiting {
   readonly row: Row;
 }
 
+/** A destination that has tasks. Each row knows its own, so that a change of state joins no texts. */
+export interface Place {
+  readonly tenantId: string;
+  readonly destination: string;
+  readonly counts: Record<TaskStatus, number>;
+  /** By partition. */
+  readonly queues: Readonly<Record<Lane, (LaneQueue | undefined)[]>>;
+}
+
 export interface LaneQueue {
   /** From 1, in the order of creation. */
   readonly number: number;
-  readonly tenantId: string;
-  readonly destination: string;
+  readonly place: Place;
   readonly lane: Lane;
   readonly partition: number;
   /** May contain stale entries: a task that has moved on is skipped when it is first. */
   readonly waiting: Heap<Waiting>;
 }
 
-export function taskOf({ task, state }: Row): RetryTask {
-  return { ...task, ...state };
+export function taskOf(row: Row): RetryTask {
+  row.whole ??= { ...row.task, ...row.state };
+  return row.whole;
 }
 
 /** Joins parts with a character that no tenant and no destination contains. */
 export function keyOf(...parts: readonly string[]): string {
-  return parts.join("\n");
-}
-
-function textOf({ tenantId, destination, lane, partition }: QueueKey): string {
-  return keyOf(tenantId, destination, lane, String(partition));
+  let key = parts[0] ?? "";
+  for (let at = 1; at < parts.length; at++) key += `\n${parts[at]}`;
+  return key;
 }
 
 const isEarlier = (a: Waiting, b: Waiting) =>
   a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.ref < b.ref);
 
-interface Tally {
-  readonly tenantId: string;
-  readonly destination: string;
-  /** Without zeros. */
-  readonly counts: Partial<Record<TaskStatus, number>>;
+function emptyPlace(tenantId: string, destination: string): Place {
+  return {
+    tenantId,
+    destination,
+    counts: { PENDING: 0, IN_FLIGHT: 0, SUCCEEDED: 0, EXHAUSTED: 0, CANCELLED: 0 },
+    queues: { first: [], retry: [], suspect: [] },
+  };
 }
 
-/** A lane of one partition. */
-type QueueKey = Pick<LaneQueue, "tenantId" | "destination" | "lane" | "partition">;
+function isEmpty({ counts }: Place): boolean {
+  return Object.values(counts).every((count) => count === 0);
+}
+
+/** Without zeros. */
+function countsOf({ counts }: Place): TaskCounts {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+}
 
 export class Rows {
   readonly #partitions: number;
   readonly #byId = new Map<string, Row>();
   readonly #byRef = new Map<number, Row>();
   readonly #claimed = new Set<Row>();
-  readonly #queues = new Map<string, LaneQueue>();
-  readonly #counts = new Map<string, Tally>();
+  readonly #places = new Map<string, Place>();
+  /** In the order of creation. */
+  readonly #queues = new Set<LaneQueue>();
   #lastRef = 0;
   #lastQueue = 0;
 
@@ -81,7 +101,10 @@ export class Rows {
   }
 
   add(task: NewTask, state: TaskState): Row {
-    const row: Row = { ref: ++this.#lastRef, task, state, attempts: [] };
+    const place = this.#placeFor(task.tenantId, task.destination);
+    const partition = this.partitionOf(task.taskId);
+    const ref = ++this.#lastRef;
+    const row: Row = { ref, place, partition, task, state, attempts: [], whole: undefined };
     this.#byId.set(keyOf(task.tenantId, task.taskId), row);
     this.#byRef.set(row.ref, row);
     this.#enter(row);
@@ -100,6 +123,7 @@ export class Rows {
   move(row: Row, change: Partial<TaskState>): void {
     this.#leave(row);
     row.state = { ...row.state, ...change };
+    row.whole = undefined;
     this.#enter(row);
   }
 
@@ -107,14 +131,21 @@ export class Rows {
     this.#leave(row);
     this.#byId.delete(keyOf(row.task.tenantId, row.task.taskId));
     this.#byRef.delete(row.ref);
+    const { tenantId, destination } = row.place;
+    if (isEmpty(row.place)) this.#places.delete(keyOf(tenantId, destination));
+  }
+
+  /** The destination, if it has tasks. */
+  place(tenantId: string, destination: string): Place | undefined {
+    return this.#places.get(keyOf(tenantId, destination));
   }
 
   /** The earliest waiting task of a lane in one partition. */
-  head(key: QueueKey): Row | undefined {
-    const waiting = this.#queues.get(textOf(key))?.waiting;
-    if (waiting === undefined) return undefined;
+  head(queue: LaneQueue | undefined): Row | undefined {
+    if (queue === undefined) return undefined;
+    const { waiting, lane } = queue;
     for (let top = waiting.peek(); top !== undefined; top = waiting.peek()) {
-      if (this.#isCurrent(top, key.lane)) return top.row;
+      if (this.#isCurrent(top, lane)) return top.row;
       waiting.pop();
     }
     return undefined;
@@ -122,10 +153,8 @@ export class Rows {
 
   /** When the earliest waiting task of a destination is due; null: none waits. */
   nextDueAt(tenantId: string, destination: string): number | null {
-    const own = [...this.#queues.values()].filter(
-      (queue) => queue.tenantId === tenantId && queue.destination === destination,
-    );
-    const dueAts = own.flatMap((queue) => this.head(queue)?.state.nextAttemptAt ?? []);
+    const queues = Object.values(this.place(tenantId, destination)?.queues ?? {}).flat();
+    const dueAts = queues.flatMap((queue) => this.head(queue)?.state.nextAttemptAt ?? []);
     return dueAts.length === 0 ? null : Math.min(...dueAts);
   }
 
@@ -135,11 +164,12 @@ export class Rows {
 
   /** The queues that have waiting tasks, in the order of creation. Empty ones are removed. */
   lanes(): readonly LaneQueue[] {
-    const queues = [...this.#queues.entries()];
-    for (const [key, queue] of queues) {
-      if (this.head(queue) === undefined) this.#queues.delete(key);
+    for (const queue of this.#queues) {
+      if (this.head(queue) !== undefined) continue;
+      this.#queues.delete(queue);
+      queue.place.queues[queue.lane][queue.partition] = undefined;
     }
-    return [...this.#queues.values()];
+    return [...this.#queues];
   }
 
   all(): Iterable<Row> {
@@ -152,46 +182,46 @@ export class Rows {
 
   /** The counts of each destination that has tasks. */
   counts(tenantId: string): ReadonlyMap<string, TaskCounts> {
-    const own = [...this.#counts.values()].filter((entry) => entry.tenantId === tenantId);
-    return new Map(own.map(({ destination, counts }) => [destination, { ...counts }]));
+    const own = [...this.#places.values()].filter((place) => place.tenantId === tenantId);
+    return new Map(own.map((place) => [place.destination, countsOf(place)]));
   }
 
   /** The counts of one destination; undefined if it has no tasks. */
   countsOf(tenantId: string, destination: string): TaskCounts | undefined {
-    const tally = this.#counts.get(keyOf(tenantId, destination));
-    return tally && { ...tally.counts };
+    const place = this.place(tenantId, destination);
+    return place && countsOf(place);
   }
 
   #enter(row: Row): void {
-    const { task, state, ref } = row;
-    this.#tally(task, state.status, 1);
+    const { state, ref, place } = row;
+    place.counts[state.status]++;
     if (state.status === "IN_FLIGHT") this.#claimed.add(row);
     if (state.status !== "PENDING") return;
-    this.#queueOf(task, state.lane).waiting.push({ dueAt: state.nextAttemptAt, ref, row });
+    this.#queueFor(row).waiting.push({ dueAt: state.nextAttemptAt, ref, row });
   }
 
   #leave(row: Row): void {
-    this.#tally(row.task, row.state.status, -1);
+    row.place.counts[row.state.status]--;
     if (row.state.status === "IN_FLIGHT") this.#claimed.delete(row);
   }
 
-  #queueOf({ tenantId, destination, taskId }: NewTask, lane: Lane): LaneQueue {
-    const key = { tenantId, destination, lane, partition: this.partitionOf(taskId) };
-    let queue = this.#queues.get(textOf(key));
-    if (queue === undefined) {
-      queue = { ...key, number: ++this.#lastQueue, waiting: createHeap(isEarlier) };
-      this.#queues.set(textOf(key), queue);
-    }
-    return queue;
+  #placeFor(tenantId: string, destination: string): Place {
+    const key = keyOf(tenantId, destination);
+    const known = this.#places.get(key);
+    if (known !== undefined) return known;
+    const place = emptyPlace(tenantId, destination);
+    this.#places.set(key, place);
+    return place;
   }
 
-  #tally({ tenantId, destination }: NewTask, status: TaskStatus, step: number): void {
-    const key = keyOf(tenantId, destination);
-    const counts: Tally["counts"] = this.#counts.get(key)?.counts ?? {};
-    counts[status] = (counts[status] ?? 0) + step;
-    if (counts[status] === 0) delete counts[status];
-    if (Object.keys(counts).length === 0) this.#counts.delete(key);
-    else this.#counts.set(key, { tenantId, destination, counts });
+  #queueFor({ place, partition, state: { lane } }: Row): LaneQueue {
+    const known = place.queues[lane][partition];
+    if (known !== undefined) return known;
+    const waiting = createHeap<Waiting>(isEarlier);
+    const queue = { number: ++this.#lastQueue, place, lane, partition, waiting };
+    place.queues[lane][partition] = queue;
+    this.#queues.add(queue);
+    return queue;
   }
 
   #isCurrent({ dueAt, row }: Waiting, lane: Lane): boolean {

@@ -11,6 +11,7 @@ import { openClient, openPool, type PoolOptions } from "./connection/pool.ts";
 import { createSql, type Sql } from "./connection/sql.ts";
 import { destinationQuery } from "./read/destination-query.ts";
 import { postgresQuery } from "./read/postgres-query.ts";
+import { readUpkeep } from "./read/upkeep.ts";
 import { DESTINATION_COLUMNS, destinationOf } from "./rows/destination-rows.ts";
 import { PARTITIONS } from "./rows/partitions.ts";
 import { migrate } from "./schema/migrations.ts";
@@ -68,6 +69,7 @@ function storeOf(sql: Sql, pool: Pool, listener: Listener): MovableStore {
     ...policyTable(sql),
     ...destinationRows(sql),
     ...removalTable(sql),
+    upkeep: () => readUpkeep(sql),
     onHint: (heard) => listener.onHint(heard),
     query: { ...postgresQuery(sql), ...destinationQuery(sql) },
     documents: documentTable(sql),

@@ -1,8 +1,8 @@
 /** What a Redis store does when Sentinel changes the master, and when a master of a cluster restarts. */
 // needs: redis
 import { describe, expect, it } from "vitest";
+import { anywhere, lostOf, startLoad } from "../load.testing.ts";
 import { batch, claimOf, create, partitionsOf, TENANT } from "../store.testing.ts";
-import { anywhere, lostOf, startLoad } from "./load.testing.ts";
 import {
   eventually,
   type RedisServer,

@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { blankDestination } from "../../model/destination-row.ts";
 import { STORE_CALL_MS, type Store } from "../../model/store.ts";
+import { anywhere, lostOf, startLoad } from "../load.testing.ts";
 import {
   batch,
   claimOf,
@@ -14,7 +15,6 @@ import {
   T0,
   TENANT,
 } from "../store.testing.ts";
-import { anywhere, lostOf, startLoad } from "./load.testing.ts";
 import { eventually, type RedisServer, startRedis } from "./redis-server.testing.ts";
 import { redisStore } from "./redis-store.ts";
 

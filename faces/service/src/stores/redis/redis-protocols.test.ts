@@ -5,10 +5,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { blankDestination } from "../../model/destination-row.ts";
 import type { Store } from "../../model/store.ts";
 import { isEnded } from "../../model/task.ts";
+import { anywhere } from "../load.testing.ts";
 import { batch, claimOf, create, DESTINATION, report, T0, TENANT } from "../store.testing.ts";
 import { type Link, openLink } from "./connection/link.ts";
 import { parseRedisUrl } from "./connection/redis-url.ts";
-import { anywhere } from "./load.testing.ts";
 import { eventually, type ServerGroup, startCluster } from "./redis-server.testing.ts";
 import { redisStore } from "./redis-store.ts";
 import { keysOf } from "./rows/keys.ts";

@@ -1,4 +1,4 @@
-/** Sharded rows: open circuits, and the removal of what is old, over all shards. */
+/** Sharded rows: open circuits, the removal of what is old, and upkeep, over all shards. */
 import type { Store } from "../../model/store.ts";
 import { compareBytes, readCursors, writeCursors } from "./merged-page.ts";
 import type { ShardLayout } from "./shard-layout.ts";
@@ -51,6 +51,22 @@ export function shardedRows(layout: ShardLayout, shards: readonly Store[]): RowP
         }),
       );
       return counts.reduce((sum, count) => sum + count, 0);
+    },
+  };
+}
+
+/** The rows of all shards, and the oldest transaction of any. Absent if no shard has something to report. */
+export function shardedUpkeep(shards: readonly Store[]): Pick<Store, "upkeep"> {
+  const reporting = shards.flatMap(({ upkeep }) => (upkeep === undefined ? [] : [upkeep]));
+  if (reporting.length === 0) return {};
+  return {
+    async upkeep() {
+      const found = await Promise.all(reporting.map((read) => read()));
+      return {
+        deadRows: found.reduce((sum, { deadRows }) => sum + deadRows, 0),
+        liveRows: found.reduce((sum, { liveRows }) => sum + liveRows, 0),
+        oldestTransactionMs: Math.max(...found.map((one) => one.oldestTransactionMs)),
+      };
     },
   };
 }

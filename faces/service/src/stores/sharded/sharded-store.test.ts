@@ -35,6 +35,21 @@ async function listAll(store: Store, limit: number, maxRows: number): Promise<re
 }
 
 describe("three shards", () => {
+  it("add up the upkeep of those that report it", async () => {
+    const upkeep = (deadRows: number, oldestTransactionMs: number) => async () => ({
+      ...{ deadRows, liveRows: 10, oldestTransactionMs },
+    });
+    const [one, two, three] = memories(3);
+    const stores = [
+      { ...one, upkeep: upkeep(1, 7) },
+      two,
+      { ...three, upkeep: upkeep(2, 5) },
+    ] as Store[];
+    const sum = { deadRows: 3, liveRows: 20, oldestTransactionMs: 7 };
+    expect(await shardedStore(stores).upkeep?.()).toEqual(sum);
+    expect(shardedStore(memories(2)).upkeep).toBeUndefined();
+  });
+
   it("list the tasks of all of them in one order, with any page size and row budget", async () => {
     const store = shardedStore(memories(3));
     // Most are on the first shard, so that the others end before it.

@@ -21,7 +21,7 @@ import { namedShard } from "./shard-error.ts";
 import { MAX_SHARDS, ShardLayout, type TenantShards } from "./shard-layout.ts";
 import { shardedNodes } from "./sharded-nodes.ts";
 import { shardedQuery } from "./sharded-query.ts";
-import { shardedRows } from "./sharded-rows.ts";
+import { shardedRows, shardedUpkeep } from "./sharded-rows.ts";
 import { commitParts } from "./split-batch.ts";
 
 export interface ShardedOptions {
@@ -80,6 +80,7 @@ export function shardedStore(stores: readonly Store[], options: ShardedOptions =
     removeInline: (unused) => policies.removeInline(unused),
     getDestination: (tenantId, name) => rows.read(tenantId, name),
     ...shardedRows(layout, shards),
+    ...shardedUpkeep(shards),
     query: shardedQuery(layout, shards),
     documents: home.documents,
     async close() {

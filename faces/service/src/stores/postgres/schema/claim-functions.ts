@@ -9,30 +9,30 @@ export const CLAIM_FUNCTIONS = `
 -- The version of the destination is tested by the statement that claims, so both are true at the same
 -- instant. Rows that another transaction has locked are skipped, although only nodes that disagree
 -- about who leases the partition can meet here.
-CREATE FUNCTION claim_partition(at bigint, node text, id int, wanted int, lane_wanted int,
-  partition_wanted int, taken int, max_count int, ahead_ms bigint, max_ahead int)
+CREATE FUNCTION claim_partition(at bigint, node text, number int, id int, wanted int,
+  lane_wanted int, partition_wanted int, taken int, max_count int, ahead_ms bigint, max_ahead int)
 RETURNS SETOF commit_row LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
   WITH picked AS MATERIALIZED (
-    SELECT o.ref, o.next_attempt_at FROM open_tasks o
+    SELECT o.ctid AS place, o.ref, o.next_attempt_at FROM open_tasks o
     WHERE o.partition = partition_wanted AND o.destination_id = id AND o.lane = lane_wanted
       AND o.status = 0 AND o.next_attempt_at <= at + ahead_ms
       AND (SELECT d.version FROM destinations d WHERE d.destination_id = id) IN (0, wanted)
     ORDER BY o.next_attempt_at, o.ref LIMIT max_count - taken FOR UPDATE SKIP LOCKED
   ), chosen AS MATERIALIZED (
-    SELECT p.ref FROM (
+    SELECT p.place FROM (
       SELECT q.*, taken + row_number() OVER (ORDER BY q.next_attempt_at, q.ref) AS position
       FROM picked q) p
     WHERE p.next_attempt_at <= at OR p.position <= max_ahead
   ), claimed AS (
     UPDATE open_tasks o SET status = 1, attempt_number = o.attempt_number + 1,
       claim_epoch = o.claim_epoch + 1, claimed_by = node, claimed_at = at
-    FROM chosen c WHERE o.ref = c.ref RETURNING o.*
+    FROM chosen c WHERE o.ctid = c.place RETURNING o.*
   )
-  SELECT 'claimed', 0, jsonb_build_array(c.ref, c.attempt_number, c.claim_epoch, c.claimed_at,
+  SELECT 'claimed', number, ARRAY[c.ref, c.attempt_number, c.claim_epoch, c.claimed_at,
     c.next_attempt_at, c.last_delay_ms, c.abandoned_count, c.cancel_requested_at,
-    c.last_status)::text, p.payload, p.body, id
+    c.last_status]::text, p.payload, p.body
   FROM claimed c JOIN payloads p ON p.ref = c.ref ORDER BY c.next_attempt_at, c.ref;
 END $$;
 
@@ -48,6 +48,7 @@ BEGIN
     ORDER BY o.next_attempt_at LIMIT 1) o ON true);
 END $$;
 
+-- A row for each claimed task, and then the result of the request.
 CREATE FUNCTION claim_tasks(at bigint, node text, request jsonb, refused int[])
 RETURNS SETOF commit_row LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,22 +58,18 @@ DECLARE
   max_count int := (request->>5)::int;
   known int := (request->>8)::int;
   d record;
-  one commit_row;
-  before int;
+  row_count int;
   taken int := 0;
 BEGIN
   SELECT destination_id, version INTO d FROM destinations
   WHERE tenant_id = request->>1 AND name = request->>2;
   IF may_claim(d.version, known, d.destination_id = ANY (refused)) THEN
     FOR at_position IN 1..cardinality(wanted) LOOP
-      before := taken;
-      FOR one IN SELECT * FROM claim_partition(at, node, d.destination_id, known, lane_wanted,
-        wanted[at_position], before, max_count, (request->>6)::bigint, (request->>7)::int)
-      LOOP
-        one.item := request_item;
-        taken := taken + 1;
-        RETURN NEXT one;
-      END LOOP;
+      RETURN QUERY SELECT * FROM claim_partition(at, node, request_item, d.destination_id, known,
+        lane_wanted, wanted[at_position], taken, max_count, (request->>6)::bigint,
+        (request->>7)::int);
+      GET DIAGNOSTICS row_count = ROW_COUNT;
+      taken := taken + row_count;
       EXIT WHEN taken >= max_count;
     END LOOP;
   END IF;
@@ -80,7 +77,7 @@ BEGIN
   RETURN NEXT ROW('claims', request_item, jsonb_build_array(
     next_due_ats(d.destination_id, lane_wanted, wanted),
     CASE WHEN taken = 0 AND NOT may_claim(d.version, known, d.destination_id = ANY (refused))
-      THEN destination_json(d.destination_id) END)::text, NULL, NULL, NULL)::commit_row;
+      THEN destination_json(d.destination_id) END)::text, NULL, NULL)::commit_row;
 END $$;
 
 -- The lanes of these partitions, after a position, with the instant of their first waiting task.

@@ -4,9 +4,10 @@
  */
 
 export const COMMIT_FUNCTIONS = `
--- kind: the name of the item's list in the batch, or "claimed" for each claimed task.
-CREATE TYPE commit_row AS (kind text, item int, data text, payload text, body bytea,
-  destination_id int);
+-- kind: the name of the item's list in the batch; "claimed" for each claimed task; "created" and
+-- "settled" for all items of a list that have the usual result, in two arrays: one row per item would
+-- cost both sides more than the item itself.
+CREATE TYPE commit_row AS (kind text, item int, data text, payload text, body bytea);
 
 -- A commit is acknowledged only after it is on disk, whatever the server's default is.
 CREATE FUNCTION make_durable() RETURNS void LANGUAGE plpgsql AS $$
@@ -64,7 +65,8 @@ BEGIN
 END $$;
 
 -- Locks the tasks of settles, cancels and retryNows in the order of their refs, and the sources of
--- redrives, so that commits never wait for each other in a circle.
+-- redrives, so that commits never wait for each other in a circle. A commit that only settles locks in
+-- the same order, while it settles.
 CREATE FUNCTION lock_tasks(refs jsonb, names jsonb, sources jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -82,26 +84,36 @@ BEGIN
 END $$;
 
 CREATE FUNCTION create_tasks(at bigint, node text, items new_task[], known places, refused int[],
-  bytes bytea, is_plain boolean)
+  bytes bytea, have_all_policies boolean, is_plain boolean)
 RETURNS SETOF commit_row LANGUAGE plpgsql AS $$
 DECLARE
   last_wave int := (SELECT max(i.wave) FROM unnest(items) i);
   wave_items new_task[] := items;
   free int[];
+  numbers int[];
+  refs bigint[];
+  refused_numbers int[];
+  refusing_ids int[];
 BEGIN
   FOR current_wave IN 0..last_wave LOOP
     IF last_wave > 0 THEN
       wave_items := ARRAY(SELECT i FROM unnest(items) i WHERE i.wave = current_wave);
     END IF;
-    IF NOT is_plain THEN
-      free := take_keys(wave_items);
-      RETURN QUERY SELECT 'creates', i.item, known_task(i)::text, NULL::text, NULL::bytea, NULL::int
+    IF NOT (is_plain AND have_all_policies) THEN
+      free := take_keys(wave_items, have_all_policies);
+      RETURN QUERY SELECT 'creates', i.item, known_task(i)::text, NULL::text, NULL::bytea
         FROM unnest(wave_items) i WHERE i.item <> ALL (free);
       wave_items := ARRAY(SELECT i FROM unnest(wave_items) i WHERE i.item = ANY (free));
     END IF;
-    RETURN QUERY SELECT 'creates', n.item, jsonb_build_array('created', n.ref, n.is_claimed,
-        destination_json(n.refusing_id))::text, NULL::text, NULL::bytea, NULL::int
-      FROM insert_tasks(at, node, wave_items, known, refused, bytes) n;
+    -- A claimed task has a negative ref.
+    SELECT array_agg(n.item), array_agg(CASE WHEN n.is_claimed THEN -n.ref ELSE n.ref END),
+      array_agg(n.item) FILTER (WHERE n.refusing_id IS NOT NULL),
+      array_agg(n.refusing_id) FILTER (WHERE n.refusing_id IS NOT NULL)
+    INTO numbers, refs, refused_numbers, refusing_ids
+    FROM insert_tasks(at, node, wave_items, known, refused, bytes) n;
+    RETURN NEXT ROW('created', 0, numbers::text, refs::text, NULL)::commit_row;
+    RETURN QUERY SELECT 'refused', r.item, destination_json(r.id)::text, NULL::text, NULL::bytea
+      FROM unnest(refused_numbers, refusing_ids) r (item, id);
   END LOOP;
 END $$;
 
@@ -151,8 +163,9 @@ DECLARE
   result jsonb;
   verdicts verdict[];
   known places;
-  claimed commit_row;
+  row_count int;
   claimed_ids int[] := '{}';
+  claimed_counts int[] := '{}';
 BEGIN
   PERFORM make_durable();
   IF batch ? 'settles' AND NOT EXISTS (SELECT FROM attempt_days WHERE day = at / 86400000) THEN
@@ -169,18 +182,18 @@ BEGIN
     id := write_destination(e);
     IF id IS NOT NULL THEN
       refused := refused || id;
-      RETURN NEXT ROW('destinations', (e->>9)::int, destination_json(id)::text, NULL, NULL, NULL)::commit_row;
+      RETURN NEXT ROW('destinations', (e->>9)::int, destination_json(id)::text, NULL, NULL)::commit_row;
     END IF;
   END LOOP;
   IF batch ? 'names' THEN known := find_places(batch->'names'); END IF;
   IF batch ? 'creates' THEN
     RETURN QUERY SELECT * FROM create_tasks(at, node, read_new_tasks(batch->'creates'), known,
-      refused, bytes, (batch->>'isPlain')::boolean);
+      refused, bytes, have_policies(batch->'policies'), (batch->>'isPlain')::boolean);
   END IF;
   IF batch ? 'settles' THEN
     verdicts := settle_tasks(at, kept_ms, node, read_settlements(batch->'settles'), bytes);
-    RETURN QUERY SELECT 'settles', v.item, v.status::text, NULL::text, NULL::bytea,
-      NULL::int FROM unnest(verdicts) v;
+    RETURN QUERY SELECT 'settled', 0, array_agg(v.item)::text, array_agg(v.status)::text, NULL::bytea
+      FROM unnest(verdicts) v;
     IF batch ? 'followers' THEN
       PERFORM insert_followers(at, node, batch->'followers', known, verdicts, bytes);
     END IF;
@@ -191,24 +204,26 @@ BEGIN
     IF result ? 'cancelled' AND result->>1 = '4' THEN
       verdicts := verdicts || ROW((e->>2)::int, 4)::verdict;
     END IF;
-    RETURN NEXT ROW('cancels', (e->>2)::int, result::text, NULL, NULL, NULL)::commit_row;
+    RETURN NEXT ROW('cancels', (e->>2)::int, result::text, NULL, NULL)::commit_row;
   END LOOP;
   IF batch ? 'canceledFollowers' THEN
     PERFORM insert_followers(at, node, batch->'canceledFollowers', known, verdicts,
       bytes);
   END IF;
   FOR e IN SELECT * FROM jsonb_array_elements(batch->'retryNows') LOOP
-    RETURN NEXT ROW('retryNows', (e->>2)::int, retry_now(at, e->>0, e->>1)::text, NULL, NULL, NULL)::commit_row;
+    RETURN NEXT ROW('retryNows', (e->>2)::int, retry_now(at, e->>0, e->>1)::text, NULL, NULL)::commit_row;
   END LOOP;
   FOR e IN SELECT * FROM jsonb_array_elements(batch->'claims') LOOP
-    FOR claimed IN SELECT * FROM claim_tasks(at, node, e, refused) LOOP
-      IF claimed.kind = 'claimed' THEN
-        claimed_ids := claimed_ids || claimed.destination_id;
-      END IF;
-      RETURN NEXT claimed;
-    END LOOP;
+    RETURN QUERY SELECT * FROM claim_tasks(at, node, e, refused);
+    -- The last row is not a task.
+    GET DIAGNOSTICS row_count = ROW_COUNT;
+    IF row_count > 1 THEN
+      claimed_counts := claimed_counts || row_count - 1;
+      claimed_ids := claimed_ids || (SELECT d.destination_id FROM destinations d
+        WHERE d.tenant_id = e->>1 AND d.name = e->>2);
+    END IF;
   END LOOP;
-  IF cardinality(claimed_ids) > 0 THEN PERFORM count_moves(node, claimed_ids, 0, 1); END IF;
+  IF cardinality(claimed_ids) > 0 THEN PERFORM count_claims(node, claimed_ids, claimed_counts); END IF;
   IF batch ? 'hints' THEN PERFORM write_hints(node, batch->'hints'); END IF;
   FOR e IN SELECT * FROM jsonb_array_elements(batch->'documents') LOOP
     PERFORM write_document(e);

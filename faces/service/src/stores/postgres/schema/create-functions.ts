@@ -99,6 +99,13 @@ BEGIN
     AND p.policy_id = policy AND p.version = wanted AND p.removed_at IS NULL);
 END $$;
 
+-- Do all these policies exist? Tasks of one batch mostly have the same one.
+CREATE FUNCTION have_policies(names jsonb) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(names) e
+    WHERE NOT has_policy(e->>0, e->>1, (e->>2)::int));
+END $$;
+
 CREATE FUNCTION is_redriven(tenant text, source text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM tasks t WHERE t.tenant_id = tenant AND t.task_id = source
@@ -106,14 +113,16 @@ BEGIN
 END $$;
 
 -- The items whose policy exists, and whose source and key are free and are taken now.
-CREATE FUNCTION take_keys(items new_task[]) RETURNS int[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION take_keys(items new_task[], have_all_policies boolean) RETURNS int[]
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   free_items int[];
 BEGIN
   WITH good AS MATERIALIZED (
     SELECT i.* FROM unnest(items) i
-    WHERE (i.policy_version = 0 OR has_policy(i.tenant_id, i.policy_id, i.policy_version))
+    WHERE (have_all_policies OR i.policy_version = 0
+        OR has_policy(i.tenant_id, i.policy_id, i.policy_version))
       AND (i.redriven_from IS NULL OR NOT is_redriven(i.tenant_id, i.redriven_from))
   ), taken AS (
     INSERT INTO idempotency_keys

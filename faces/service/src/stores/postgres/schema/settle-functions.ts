@@ -1,6 +1,6 @@
 /**
  * Settle functions: end claims, cancel tasks and make waiting tasks due. The rows of `open_tasks`
- * were locked before, in the order of their refs, so each function sees their latest state.
+ * are locked in the order of their refs, so each function sees their latest state.
  */
 
 /** How long a key is kept after its task has ended is a parameter: `kept_ms`. */
@@ -38,17 +38,18 @@ BEGIN
   DO UPDATE SET count = c.count + excluded.count;
 END $$;
 
--- Tasks of these destinations have moved from one status to another.
-CREATE FUNCTION count_moves(node text, destination_ids int[], before int, after int)
+-- So many waiting tasks of each destination were claimed.
+CREATE FUNCTION count_claims(node text, destination_ids int[], claimed int[])
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   size int[] := ARRAY[cardinality(destination_ids)];
 BEGIN
   PERFORM add_counts(node, destination_ids || destination_ids,
-    array_fill(before, size) || array_fill(after, size), array_fill(-1, size) || array_fill(1, size));
+    array_fill(0, size) || array_fill(1, size), ARRAY(SELECT -c FROM unnest(claimed) c) || claimed);
 END $$;
 
--- Settles each task at most once; items of the same task have different waves.
+-- Settles each task at most once; items of the same task have different waves. The rows are locked and
+-- found once, and then reached by their place: each search in an index costs as much as the write.
 CREATE FUNCTION settle_wave(at bigint, kept_ms bigint, node text, items settlement[], bytes bytea)
 RETURNS verdict[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -58,7 +59,8 @@ DECLARE
   statuses int[];
 BEGIN
   WITH found AS MATERIALIZED (
-    SELECT s.*, o.destination_id, o.next_attempt_at AS due_at, o.cancel_requested_at,
+    SELECT s.*, o.ctid AS open_place, t.ctid AS task_place, o.destination_id,
+      o.next_attempt_at AS due_at, o.cancel_requested_at,
       o.attempt_number - (s.attempt_number IS NULL)::int AS attempts,
       CASE WHEN s.attempt_number IS NULL THEN o.last_status ELSE s.last_status END AS new_status,
       CASE WHEN s.has_error THEN s.last_error ELSE o.last_error END AS new_error,
@@ -69,6 +71,7 @@ BEGIN
     JOIN open_tasks o ON o.ref = s.ref AND o.claimed_by IS NOT NULL
       AND o.claim_epoch = s.claim_epoch
     JOIN tasks t ON t.ref = s.ref AND t.tenant_id = s.tenant_id AND t.task_id = s.task_id
+    FOR UPDATE OF o
   ), logged AS (
     INSERT INTO attempts
     SELECT ref, attempt_number, at / 86400000, log, part_of(bytes, body_at, body_length)
@@ -78,9 +81,9 @@ BEGIN
       attempt_number = f.attempts, claim_epoch = f.claim_epoch + 1, claimed_by = NULL,
       claimed_at = NULL, last_delay_ms = f.last_delay_ms, abandoned_count = f.abandoned_count,
       last_status = f.new_status, last_error = f.new_error
-    FROM found f WHERE o.ref = f.ref AND f.final = 0
+    FROM found f WHERE o.ctid = f.open_place AND f.final = 0
   ), closed AS (
-    DELETE FROM open_tasks o USING found f WHERE o.ref = f.ref AND f.final <> 0
+    DELETE FROM open_tasks o USING found f WHERE o.ctid = f.open_place AND f.final <> 0
   ), ended AS (
     UPDATE tasks t SET status = f.final, lane = f.lane, next_attempt_at = f.due_at,
       reason = CASE WHEN f.final = f.status THEN f.reason ELSE 'aborted' END,
@@ -88,7 +91,7 @@ BEGIN
       last_delay_ms = f.last_delay_ms, abandoned_count = f.abandoned_count,
       cancel_requested_at = f.cancel_requested_at, last_status = f.new_status,
       last_error = f.new_error, finished_at = at
-    FROM found f WHERE t.ref = f.ref AND f.final <> 0
+    FROM found f WHERE t.ctid = f.task_place AND f.final <> 0
     RETURNING t.tenant_id, t.task_id, t.idempotency_key
   ), expiring AS (
     UPDATE idempotency_keys k SET expires_at = at + kept_ms FROM ended e

@@ -1,15 +1,16 @@
 /**
  * Node table: the exchange of a node with the others, by one call of `renew_node`.
  */
-import type {
-  DestinationReport,
-  DestinationShare,
-  DueHint,
-  NodeReport,
-  RateReservation,
-  RateUse,
-  Renewal,
-  SlotUse,
+import {
+  type DestinationReport,
+  type DestinationShare,
+  type DueHint,
+  MAX_HINTS,
+  type NodeReport,
+  type RateReservation,
+  type RateUse,
+  type Renewal,
+  type SlotUse,
 } from "../../../model/node-report.ts";
 import type { Store } from "../../../model/store.ts";
 import type { Sql } from "../connection/sql.ts";
@@ -17,9 +18,6 @@ import { originalJson, storedJson } from "../connection/stored-text.ts";
 import { laneName } from "../rows/codes.ts";
 import { type DestinationCells, destinationOf } from "../rows/destination-rows.ts";
 import { Waves } from "../write/waves.ts";
-
-/** The hints that one exchange returns. */
-const MAX_HINTS = 256;
 
 type HintCells = readonly [string, number, string, string, number, number];
 type ShareCells = readonly [

@@ -37,6 +37,7 @@ export function batchText(batch: Batch, partitions: number): BatchText {
     ...lockedItems(batch),
     destinations: sortedRows(batch),
     creates: createCells(batch, context),
+    policies: policyCells(batch),
     settles: settleCells(batch.settles, bytes),
     followers: followerCells(batch.settles, context),
     cancels: batch.cancels.map(({ tenantId, taskId }, at) => [tenantId, taskId, at]),
@@ -59,9 +60,20 @@ export function batchText(batch: Batch, partitions: number): BatchText {
   return { json: storedJson({ ...Object.fromEntries(used), isPlain }), bytes: bytes.joined() };
 }
 
-/** Nothing can refuse it: it has no key and no source, and its policy is a preset. */
+/** Only a missing policy can refuse it: it has no key and no source. */
 function isPlainCreate({ task, fingerprint }: Batch["creates"][number]): boolean {
-  return fingerprint === null && task.redrivenFrom === null && task.policyVersion === 0;
+  return fingerprint === null && task.redrivenFrom === null;
+}
+
+/** Each policy of the new tasks once. Version 0 always exists: it is a preset. */
+function policyCells({ creates }: Batch): readonly Cells[] {
+  const cells = new Map<string, Cells>();
+  for (const { task } of creates) {
+    const { tenantId, policyId, policyVersion } = task;
+    if (policyVersion === 0) continue;
+    cells.set(`${tenantId}\n${policyId}\n${policyVersion}`, [tenantId, policyId, policyVersion]);
+  }
+  return [...cells.values()];
 }
 
 /** In the order of names, so that two commits never wait for each other. */
@@ -78,13 +90,14 @@ function sortedDocuments({ documents }: Batch): readonly Cells[] {
 
 const nameOf = ([tenantId, name]: Cells) => `${tenantId}\n${name}`;
 
-/** The tasks that the server locks first. */
+/** The tasks that the server locks first. A batch that only settles needs no lock in advance. */
 function lockedItems({ settles, cancels, retryNows, creates }: Batch) {
   const named = [...cancels, ...retryNows].map(({ tenantId, taskId }) => [tenantId, taskId]);
   const sources = creates.flatMap(({ task: { tenantId, redrivenFrom } }) =>
     redrivenFrom === null ? [] : [[tenantId, redrivenFrom]],
   );
-  return { locked: settles.map(({ ref }) => ref), named, sources };
+  const locked = named.length + sources.length === 0 ? [] : settles.map(({ ref }) => ref);
+  return { locked, named, sources };
 }
 
 function createCells({ creates }: Batch, context: TaskContext): readonly Cells[] {
@@ -149,10 +162,13 @@ function followerCells(
   );
 }
 
-/** In the order of `settlement`. */
+/** The position of the ref in a settlement. */
+const REF_AT = 2;
+
+/** In the order of `settlement`, and of refs, so that two commits never wait for each other. */
 function settleCells(settles: readonly Settle[], bytes: ByteParts): readonly Cells[] {
   const waves = new Waves();
-  return settles.map((settle, at) => {
+  const cells = settles.map((settle, at) => {
     const { attempt, lastError } = settle;
     const { start, length } = bytes.add(attempt?.responseBody ?? null);
     return [
@@ -177,6 +193,7 @@ function settleCells(settles: readonly Settle[], bytes: ByteParts): readonly Cel
       attempt === null ? (lastError ?? null) : attempt.errorMessage,
     ];
   });
+  return cells.sort((one, other) => Number(one[REF_AT]) - Number(other[REF_AT]));
 }
 
 function claimCells(claim: ClaimRequest, at: number): Cells {

@@ -76,18 +76,50 @@ function resultOf(batch: Batch, rows: Rows): CommitResult {
   for (const [kind, item, data, payload = null, body = null] of rows) {
     const at = item as number;
     if (kind === "claimed") {
-      claimed[at]?.push(startedOf(JSON.parse(data as string) as ClaimCells, payload, body));
-    } else readResult(batch, results, claimed, kind as keyof Results, at, data as string);
+      claimed[at]?.push(startedOf(numbersOf(data) as ClaimCells, payload, body));
+    } else if (kind === "created" || kind === "settled") {
+      readUsual(batch, results, kind, numbersOf(data), numbersOf(payload));
+    } else readResult(results, claimed, kind as ResultKind, at, data as string);
   }
   return results;
 }
 
+/** Reads an array of numbers; null: there is none. */
+function numbersOf(array: Cell | undefined): readonly (number | null)[] {
+  if (typeof array !== "string" || array === "{}") return [];
+  const texts = array.slice(1, -1).split(",");
+  return texts.map((text) => (text === "NULL" ? null : Number(text)));
+}
+
+/** Reads a row that holds the results of many items. */
+function readUsual(
+  { creates, now }: Batch,
+  results: Results,
+  kind: "created" | "settled",
+  items: readonly (number | null)[],
+  values: readonly (number | null)[],
+): void {
+  for (const [index, item] of items.entries()) {
+    const at = item as number;
+    const value = values[index] as number;
+    if (kind === "settled") {
+      results.settles[at] = statusName(value) as SettleResult;
+      continue;
+    }
+    const task = creates[at]?.task;
+    // A claimed task has a negative ref.
+    const started = value < 0 && task !== undefined ? freshClaim(task, -value, now) : null;
+    results.creates[at] = { kind: "created", started, row: null };
+  }
+}
+
+type ResultKind = Exclude<keyof Results, "settles"> | "refused";
+
 /** Reads a row that holds the result of one item. */
 function readResult(
-  batch: Batch,
   results: Results,
   claimed: readonly (readonly StartedTask[])[],
-  kind: keyof Results,
+  kind: ResultKind,
   at: number,
   data: string,
 ): void {
@@ -96,11 +128,13 @@ function readResult(
       results.destinations[at] = destinationOf(originalJson<DestinationCells>(data));
       break;
     case "creates":
-      results.creates[at] = createResult(batch, at, originalJson<Created>(data));
+      results.creates[at] = createResult(originalJson<NotCreated>(data));
       break;
-    case "settles":
-      results.settles[at] = statusName(Number(data)) as SettleResult;
+    case "refused": {
+      const row = destinationOf(originalJson<DestinationCells>(data));
+      results.creates[at] = { kind: "created", started: null, row };
       break;
+    }
     case "cancels":
       results.cancels[at] = cancelResult(originalJson<readonly Cell[]>(data));
       break;
@@ -118,18 +152,12 @@ function readResult(
 
 type Claimed = readonly [readonly (number | null)[], DestinationCells | null];
 
-type Created =
-  | readonly ["created", number, boolean, DestinationCells | null]
+type NotCreated =
   | readonly ["replayed" | "conflict" | "redriven", string]
   | readonly ["unknown-policy"];
 
-function createResult({ creates, now }: Batch, at: number, created: Created): CreateResult {
-  if (created[0] === "unknown-policy") return { kind: "unknown-policy" };
-  if (created[0] !== "created") return { kind: created[0], taskId: created[1] };
-  const [kind, ref, isClaimed, row] = created;
-  const task = creates[at]?.task;
-  const started = isClaimed && task !== undefined ? freshClaim(task, ref, now) : null;
-  return { kind, started, row: row && destinationOf(row) };
+function createResult(found: NotCreated): CreateResult {
+  return found[0] === "unknown-policy" ? { kind: found[0] } : { kind: found[0], taskId: found[1] };
 }
 
 function cancelResult([kind, detail]: readonly Cell[]): CancelResult {

@@ -34,6 +34,19 @@ describe("a Redis URL", () => {
     });
   });
 
+  it("has a password that may contain an @", () => {
+    const target = parseRedisUrl("redis://me:p@ss@w@host:7000/3");
+    expect(target).toMatchObject({ username: "me", password: "p@ss@w", db: 3 });
+    expect(target.hosts).toEqual([{ host: "host", port: 7000 }]);
+  });
+
+  it.each(["redis://me:s3/cret@host", "redis://me:s3?cret@host", "redis://me:s3#/c@ret@host"])(
+    "is refused without a part of its password: %s",
+    (url) => {
+      expect(() => parseRedisUrl(url)).toThrow(/^(?!.*(s3|cret)).*written as %2F and %3F$/u);
+    },
+  );
+
   it("names several Sentinels and their master, or nodes of a cluster", () => {
     const sentinel = parseRedisUrl("redis+sentinel://:pw@a:1,b/tasks/2");
     const hosts = [

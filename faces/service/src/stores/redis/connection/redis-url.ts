@@ -36,8 +36,12 @@ export interface RedisHost {
   readonly port: number;
 }
 
+/**
+ * The last `@` ends the password, as in other URLs. No other part has one, so that a password with a
+ * `/` is refused as a whole, and no message quotes a part of it.
+ */
 const FORM =
-  /^(rediss?)(\+sentinel|\+cluster)?:\/\/(?:([^@/?]*)@)?([^/?]+)((?:\/[^/?]*)*)(?:\?(.*))?$/su;
+  /^(rediss?)(\+sentinel|\+cluster)?:\/\/(?:([^/?]*)@)?([^@/?]+)((?:\/[^@/?]*)*)(?:\?([^@]*))?$/su;
 const DEFAULT_PORTS = { server: 6379, sentinel: 26_379, cluster: 6379 } as const;
 const MAX_REPLICAS = 100;
 const MAX_DB = 1_000_000;
@@ -51,7 +55,8 @@ export function parseRedisUrl(text: string): RedisTarget {
   const parts = FORM.exec(text);
   if (parts === null) {
     throw refused(
-      "a Redis URL must be redis://host:port/db, redis+sentinel://... or redis+cluster://...",
+      "a Redis URL must be redis://host:port/db, redis+sentinel://... or redis+cluster://..., with / " +
+        "and ? in a password written as %2F and %3F",
     );
   }
   const [, scheme, suffix = "", login = "", hosts = "", path = "", query = ""] = parts;

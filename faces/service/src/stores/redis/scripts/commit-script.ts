@@ -22,7 +22,7 @@ end
 
 local function hasPolicy(base, new)
   if new[12] == 0 then return true end
-  local entry = call('HGET', base .. ':pol', new[2] .. '\\n' .. new[9])
+  local entry = remembered(base .. ':pol', new[2] .. '\\n' .. new[9])
   if not entry then return false end
   local known = cmsgpack.unpack(entry)
   return new[12] > known[3] and new[12] <= known[2]
@@ -218,9 +218,26 @@ local batch = cmsgpack.unpack(ARGV[1])
 local now, nodeId = batch[1], batch[2]
 local reply = { '' }
 
+-- A field that does not change while the items are carried out: most items of a batch need the same.
+local memory = {}
+
+local function remembered(key, field)
+  local fields = memory[key]
+  if not fields then
+    fields = {}
+    memory[key] = fields
+  end
+  local value = fields[field]
+  if value == nil then
+    value = call('HGET', key, field)
+    fields[field] = value
+  end
+  return value
+end
+
 -- 0, or the version that refuses the claim. A destination without a row allows any claim.
 local function refusing(base, tenant, destination, version)
-  local known = tonumber(call('HGET', base .. ':v', tenant .. '\\n' .. destination) or 0)
+  local known = tonumber(remembered(base .. ':v', tenant .. '\\n' .. destination) or 0)
   return known == version and 0 or known
 end
 `;

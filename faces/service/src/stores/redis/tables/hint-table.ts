@@ -3,16 +3,13 @@
  * that leases it has handled it. A message tells the nodes at once, if it arrives.
  */
 import type { LaneDue } from "../../../model/lane-due.ts";
-import type { DueHint } from "../../../model/node-report.ts";
+import { type DueHint, MAX_HINTS } from "../../../model/node-report.ts";
 import { LANES } from "../../../model/task.ts";
 import type { Link } from "../connection/link.ts";
 import { listOf, type Reply, textOf } from "../connection/reply.ts";
 import type { Keys } from "../rows/keys.ts";
 import { pack, type Unpacked, unpackList } from "../rows/message-pack.ts";
 import { HINTS, REMOVE_HINTS } from "../scripts/partition-scripts.ts";
-
-/** The hints that one exchange returns. */
-const MAX_HINTS = 256;
 
 export class HintTable {
   readonly #link: Link;

@@ -6,8 +6,7 @@ import { type Outcome, seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { notStarted } from "../../../deliver/attempt-result.ts";
 import { Engine } from "../../../engine/engine.ts";
-import { pinnedTask } from "../../pinned-task.testing.ts";
-import { T0, TENANT } from "../../store.testing.ts";
+import { pinnedTask, T0, TENANT } from "../../store.testing.ts";
 import { sqliteStore } from "../sqlite-store.ts";
 import { readSqliteClock, repairSqliteClock } from "./clock-repair.ts";
 

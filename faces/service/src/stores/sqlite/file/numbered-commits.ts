@@ -16,10 +16,10 @@ export interface NumberedCommits {
 /** Without a ledger, nothing is counted. */
 export function numberedCommits(database: Database, ledger: Ledger | undefined): NumberedCommits {
   const commit = database.prepare("COMMIT");
-  const commitUncounted = () => void commit.run();
+  const commitUncounted = () => void commit.get();
   if (ledger === undefined) {
     const commitFirst = () => {
-      commit.run();
+      commit.get();
       return 0;
     };
     return { commit: commitFirst, commitUncounted, record: () => {} };
@@ -35,12 +35,12 @@ export function numberedCommits(database: Database, ledger: Ledger | undefined):
   function commitNext(): number {
     const changes = countChanges();
     if (changes === known) {
-      commit.run();
+      commit.get();
       return last;
     }
-    setNumber.run(last + 1);
+    setNumber.get(last + 1);
     known = changes + 1;
-    commit.run();
+    commit.get();
     last++;
     return last;
   }

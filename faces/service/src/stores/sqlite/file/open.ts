@@ -192,6 +192,7 @@ function closeFile(
 ): void {
   try {
     if (database.isTransaction) database.exec("ROLLBACK");
+    database.exec("PRAGMA synchronous = FULL");
     mark(0);
     database.exec("PRAGMA journal_mode = DELETE");
   } catch {

@@ -28,7 +28,10 @@ const COMMIT_WITHOUT_SYNC = "PRAGMA synchronous = NORMAL";
 
 export interface Sql {
   readonly file: string;
-  /** Prepares a statement that returns rows as arrays. */
+  /**
+   * Prepares a statement that returns rows as arrays. Where every microsecond counts, `get` runs a write
+   * whose result nobody needs: `run` builds an object with the result.
+   */
   prepare(text: string): Statement;
   /**
    * Runs `work` in a transaction, which is durable once this returns. Throws the error of
@@ -65,8 +68,8 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
   const rollback = database.prepare("ROLLBACK");
   const { commit, commitUncounted, record } = numberedCommits(database, ledger);
   const finish = () => record(commit());
+  const setSync = syncSwitch(database);
   let broken: StoreBrokenError | undefined;
-
   function translate(error: unknown, convert = storeError): unknown {
     const translated = convert(file, error);
     if (translated instanceof StoreBrokenError) broken = translated;
@@ -81,11 +84,17 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     }
   }
 
-  function runTransaction<T>(work: () => T, onRollback?: () => void, end = finish): T {
+  function runTransaction<T>(
+    isSynced: boolean,
+    work: () => T,
+    onRollback: (() => void) | undefined,
+    end: () => void,
+  ): T {
     if (broken !== undefined) throw broken;
     let isWorking = false;
     try {
-      begin.run();
+      setSync(isSynced);
+      begin.get();
       isWorking = true;
       const result = work();
       isWorking = false;
@@ -99,17 +108,6 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     }
   }
 
-  function runUnsynced<T>(work: () => T, onRollback: (() => void) | undefined, end: () => void): T {
-    if (broken !== undefined) throw broken;
-    database.exec(COMMIT_WITHOUT_SYNC);
-    try {
-      return runTransaction(work, onRollback, end);
-    } finally {
-      // A transaction that cannot be rolled back has broken the store.
-      if (!database.isTransaction) database.exec(COMMIT_WITH_SYNC);
-    }
-  }
-
   return {
     file,
     prepare(text) {
@@ -117,12 +115,13 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
       statement.setReturnArrays(true);
       return statement;
     },
-    transaction: (work, onRollback) => runTransaction(work, onRollback),
+    transaction: (work, onRollback) => runTransaction(true, work, onRollback, finish),
     // Without a number: after a power cut, the ledger would have more commits than the file.
-    unsyncedTransaction: (work, onRollback) => runUnsynced(work, onRollback, commitUncounted),
+    unsyncedTransaction: (work, onRollback) =>
+      runTransaction(false, work, onRollback, commitUncounted),
     laterSyncedTransaction(work, onRollback) {
       let number = 0;
-      const result = runUnsynced(work, onRollback, () => {
+      const result = runTransaction(false, work, onRollback, () => {
         number = commit();
       });
       return { result, recordSync: () => record(number) };
@@ -136,5 +135,15 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
       }
     },
     fail: (error) => translate(error),
+  };
+}
+
+/** Parsing the pragma costs as much as writing a row, so it runs only if it changes something. */
+function syncSwitch(database: Database): (isSynced: boolean) => void {
+  let current = true;
+  return (isSynced) => {
+    if (isSynced === current) return;
+    database.exec(isSynced ? COMMIT_WITH_SYNC : COMMIT_WITHOUT_SYNC);
+    current = isSynced;
   };
 }

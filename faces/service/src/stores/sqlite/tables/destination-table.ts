@@ -4,7 +4,7 @@
  * is bounded, and a rollback forgets only the rows that the transaction touched.
  */
 
-import type { DestinationWrite } from "../../../model/batch.ts";
+import type { DestinationWrite, StoreRef } from "../../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../../model/destination-row.ts";
 import type { TaskStatus } from "../../../model/task.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
@@ -36,6 +36,8 @@ export class DestinationTable {
   readonly #byId = new Map<number, StoredDestination>();
   readonly #nodes = new Map<string, number>();
   readonly #steps: CountChanges = new Map();
+  /** The destinations of the tasks that this process has claimed, by row number of the task. */
+  readonly #ofClaims = new Map<StoreRef, StoredDestination>();
   /** The destinations that the current transaction or the one before it inserted or wrote. */
   #touched: StoredDestination[] = [];
   #touchedBefore: StoredDestination[] = [];
@@ -59,6 +61,19 @@ export class DestinationTable {
     this.#touchedBefore = [];
     this.#nodes.clear();
     this.#steps.clear();
+    this.#ofClaims.clear();
+  }
+
+  /** A task of the destination is claimed. Its end need not read the row to count it. */
+  keepClaim(ref: StoreRef, stored: StoredDestination): void {
+    this.#ofClaims.set(ref, stored);
+  }
+
+  /** The destination of a claim, which ends now. Undefined: another process made it. */
+  takeClaim(ref: StoreRef): StoredDestination | undefined {
+    const stored = this.#ofClaims.get(ref);
+    this.#ofClaims.delete(ref);
+    return stored;
   }
 
   /** Removes a destination from the cache. */
@@ -165,7 +180,7 @@ export class DestinationTable {
   /** Call at the end of a transaction that writes tasks or rows. */
   flush(): void {
     for (const [key, by] of this.#steps) {
-      if (by !== 0) this.#statements.addCount.run(Math.floor(key / 8), key % 8, by);
+      if (by !== 0) this.#statements.addCount.get(Math.floor(key / 8), key % 8, by);
     }
     this.#steps.clear();
     this.#touchedBefore = this.#touched;

@@ -40,8 +40,9 @@ export function claimWriter(sql: Sql, destinations: DestinationTable): ClaimWrit
   }
 
   function take(stored: StoredDestination, ref: StartedTask["ref"], context: BatchContext): void {
-    start.run(context.node, context.now, ref);
+    start.get(context.node, context.now, ref);
     destinations.tally(stored, "PENDING", "IN_FLIGHT");
+    destinations.keepClaim(ref, stored);
   }
 
   return {

@@ -49,8 +49,9 @@ export function createWriter(
   function insert(task: NewTask, stored: StoredDestination, claimant: BatchContext | null): number {
     const { lastInsertRowid } = insertTask.run(...taskCells(task, stored.id, claimant));
     const ref = Number(lastInsertRowid);
-    insertPayload.run(...payloadCells(ref, task));
+    insertPayload.get(...payloadCells(ref, task));
     destinations.tally(stored, null, claimant === null ? "PENDING" : "IN_FLIGHT");
+    if (claimant !== null) destinations.keepClaim(ref, stored);
     return ref;
   }
 
@@ -93,7 +94,7 @@ function keyWriter(sql: Sql): KeyWriter {
     },
     writeKey({ task: { tenantId, taskId, idempotencyKey }, fingerprint }) {
       if (fingerprint === null || idempotencyKey === null) return;
-      insert.run(tenantId, idempotencyKey, taskId, fingerprint);
+      insert.get(tenantId, idempotencyKey, taskId, fingerprint);
     },
   };
 }

@@ -11,7 +11,7 @@ import type {
   SettleResult,
   TaskRef,
 } from "../../../model/batch.ts";
-import type { NewTask } from "../../../model/task.ts";
+import type { AttemptLog, NewTask } from "../../../model/task.ts";
 import type { Sql } from "../file/sql.ts";
 import { attemptCells, INSERT_ATTEMPT } from "../rows/attempt-rows.ts";
 import {
@@ -25,7 +25,7 @@ import {
   statusName,
   statusNumber,
 } from "../rows/codec.ts";
-import type { DestinationTable } from "../tables/destination-table.ts";
+import type { DestinationTable, StoredDestination } from "../tables/destination-table.ts";
 import type { BatchContext } from "./batch-context.ts";
 
 export interface EndWriter {
@@ -44,28 +44,46 @@ export function endWriter(sql: Sql, destinations: DestinationTable, follow: Foll
   };
 }
 
+/** SQLite gives the row number of a deleted task to a new one, so the id is compared too. */
+const OF_CLAIM = "ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1";
+const RELEASED = "claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL";
+
 function settleStatement(
   sql: Sql,
   destinations: DestinationTable,
   follow: Follow,
 ): EndWriter["settle"] {
   const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
-    FROM tasks WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1`);
+    FROM tasks WHERE ${OF_CLAIM}`);
   const update = (finished: string) =>
     sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
-    claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
+    ${RELEASED}, last_delay_ms = ?,
     abandoned_count = ?, ${finished} last_status = ?, last_error = ? WHERE ref = ?`);
   const finish = update("finished_at = ?,");
   // Naming `finished_at` would rewrite the entry in `tasks_open`, which does not change.
   const retry = update("");
+  const succeed = successStatement(sql, destinations);
   const insertAttempt = sql.prepare(INSERT_ATTEMPT);
 
   return (item, context) => {
-    const { now } = context;
-    // SQLite gives the row number of a deleted task to a new one, so the id is compared too.
-    const claim = [item.ref, item.claimEpoch, item.taskId] as const;
-    const found = find.get(...claim) as unknown as readonly Cell[] | undefined;
+    const { attempt } = item;
+    const destination = destinations.takeClaim(item.ref);
+    const isKnownSuccess = destination !== undefined && item.status === "SUCCEEDED";
+    const status =
+      isKnownSuccess && attempt !== null
+        ? succeed(item, attempt, destination, context.now)
+        : settleFound(item, context.now);
+    if (status === "fenced") return status;
+    if (attempt !== null) insertAttempt.get(...attemptCells(Number(item.ref), attempt));
+    if (status === "PENDING") return status;
+    follow(item.onEnd?.[status], context);
+    return status;
+  };
+
+  function settleFound(item: Settle, now: number): SettleResult {
+    const { ref, claimEpoch, taskId } = item;
+    const found = find.get(ref, claimEpoch, taskId) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null] = found;
     const status = endOf(item, cancelRequestedAt !== null);
@@ -74,13 +92,43 @@ function settleStatement(
       ? [attempt.responseStatus, attempt.errorMessage]
       : [lastStatus, item.lastError ?? lastError];
     const cells = settledCells(item, status);
-    if (status === "PENDING") retry.run(...cells, ...last, item.ref);
-    else finish.run(...cells, now, ...last, item.ref);
-    if (attempt !== null) insertAttempt.run(...attemptCells(Number(item.ref), attempt));
+    if (status === "PENDING") retry.get(...cells, ...last, item.ref);
+    else finish.get(...cells, now, ...last, item.ref);
     destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
-    if (status === "PENDING") return status;
-    follow(item.onEnd?.[status], context);
     return status;
+  }
+}
+
+/**
+ * Settles a success in one statement, without reading the row first: a success wins over a requested
+ * cancel, and the destination of a claim of this process is known.
+ */
+function successStatement(sql: Sql, destinations: DestinationTable) {
+  const update = sql.prepare(`UPDATE tasks SET status = ${SUCCEEDED}, reason = ?, lane = ?,
+    ${RELEASED}, last_delay_ms = ?,
+    abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ?
+    WHERE ${OF_CLAIM}`);
+  return (
+    item: Settle,
+    { responseStatus, errorMessage }: AttemptLog,
+    destination: StoredDestination,
+    now: number,
+  ): SettleResult => {
+    const { changes } = update.run(
+      item.reason,
+      laneNumber(item.lane),
+      item.lastDelayMs,
+      item.abandonedCount,
+      now,
+      responseStatus,
+      errorMessage,
+      item.ref,
+      item.claimEpoch,
+      item.taskId,
+    );
+    if (changes === 0) return "fenced";
+    destinations.tally(destination, "IN_FLIGHT", "SUCCEEDED");
+    return "SUCCEEDED";
   };
 }
 

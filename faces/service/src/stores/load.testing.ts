@@ -1,8 +1,8 @@
 /** Load: creates tasks in all partitions for as long as a test runs, and remembers the acknowledged ones. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Create } from "../../model/batch.ts";
-import type { Store } from "../../model/store.ts";
-import { batch, create, TENANT } from "../store.testing.ts";
+import type { Create } from "../model/batch.ts";
+import type { Store } from "../model/store.ts";
+import { batch, create, TENANT } from "./store.testing.ts";
 
 let lastTask = 0;
 

@@ -1,0 +1,89 @@
+/** `redrive explain`: says in a few sentences what happened to a task, why it waits, and what comes next. */
+import { formatCount, formatDuration, systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import type { Command } from "commander";
+import { addExamples } from "../input/flags.ts";
+import type { Presentation } from "../print/presentation.ts";
+import { formatAgo } from "../print/relative-time.ts";
+import type { Terminal } from "../print/terminal.ts";
+import { currentWaitText, waitsText } from "../print/wait-text.ts";
+import { wrapWithPrefix } from "../print/wrap.ts";
+import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import type { Attempt, Task } from "./task-text.ts";
+
+export function addExplain(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("explain <taskId>")
+    .description("Say what happened to a task, why it waits, and what comes next.");
+  addServiceFlags(command);
+  addExamples(command, "redrive explain 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
+  command.action((taskId: string, flags: ClientFlags) =>
+    callService(terminal, flags, (client) => presentExplanation(client, taskId)),
+  );
+}
+
+async function presentExplanation(client: Client, taskId: string): Promise<Presentation> {
+  const task = await client.getTask(taskId, { include: ["explain"] });
+  const last = await lastAttempt(client, task);
+  const sentences = explainTask(task, last, systemClock.now());
+  return {
+    json: { taskId, explain: sentences.join(" "), wait: task.wait ?? null },
+    text: ({ width }) => wrapWithPrefix("", sentences.join(" "), width),
+  };
+}
+
+/** The longest list of attempts that the service returns. */
+const MAX_ATTEMPTS = 250;
+
+async function lastAttempt(client: Client, { taskId }: Task): Promise<Attempt | undefined> {
+  let cursor: string | null = null;
+  let last: Attempt | undefined;
+  do {
+    const page = { limit: MAX_ATTEMPTS, ...(cursor !== null && { cursor }) };
+    const found: Awaited<ReturnType<Client["listAttempts"]>> = await client.listAttempts(
+      taskId,
+      page,
+    );
+    last = found.attempts.at(-1) ?? last;
+    cursor = found.cursor;
+  } while (cursor !== null);
+  return last;
+}
+
+/** What happened, why it is not running now, and what comes next. */
+export function explainTask(task: Task, last: Attempt | undefined, now: number): readonly string[] {
+  const { method, targetUrl, createdAt, explain = "" } = task;
+  return [
+    `The task sends ${method} ${targetUrl} and was created ${formatAgo(createdAt, now)}.`,
+    ...(last === undefined ? [] : [attemptSentence(task, last, now)]),
+    explain,
+    nextSentence(task, now),
+  ].filter((sentence) => sentence !== "");
+}
+
+function attemptSentence({ attemptNumber }: Task, last: Attempt, now: number): string {
+  const { responseStatus, errorClass, outcome, durationMs, waits } = last;
+  const result = responseStatus === null ? (errorClass ?? outcome) : `status ${responseStatus}`;
+  const waited = waits.length === 0 ? "" : ` It had waited: ${waitsText(waits)}.`;
+  const count = formatCount(attemptNumber, "attempt");
+  return `It has made ${count}; the last result, ${formatAgo(last.startedAt, now)}, was ${result} after ${formatDuration(durationMs)}.${waited}`;
+}
+
+function nextSentence(
+  { status, wait, destination, reason, redrivenTo }: Task,
+  now: number,
+): string {
+  switch (status) {
+    case "PENDING":
+      return wait
+        ? `It is ${currentWaitText(wait, destination, now).replace(/^waits/u, "waiting")}.`
+        : "";
+    case "EXHAUSTED":
+      if (redrivenTo !== null) return "";
+      return `It is a dead letter (${reason}): when the cause is fixed, \`redrive dlq redrive\` sends it again.`;
+    case "IN_FLIGHT":
+      return "The result of the attempt decides what follows.";
+    default:
+      return "Nothing follows.";
+  }
+}

@@ -1,0 +1,143 @@
+/** Tests of one node's exchange: what it reports, and what it does with the response. */
+import { describe, expect, it } from "vitest";
+import type { Batch } from "../model/batch.ts";
+import type { NodeReport, Renewal } from "../model/node-report.ts";
+import type { Store } from "../model/store.ts";
+import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import { DESTINATION, TENANT } from "../stores/store.testing.ts";
+import type { Engine } from "./engine.ts";
+import { fleet } from "./fleet.testing.ts";
+
+const BOTH = ["node-1", "node-2"];
+
+/** A node whose responses a test can change. */
+async function node(document: object = {}) {
+  const { clock, boot, enqueue, store, storeOf } = await fleet([], { document });
+  const reports: NodeReport[] = [];
+  const commits: Batch[] = [];
+  const test: { change: (renewal: Renewal, report: NodeReport) => Partial<Renewal> } = {
+    change: () => ({}),
+  };
+  /** What the node may use when it sends each report. */
+  const slotsUsed: number[] = [];
+  let booted: Engine | undefined;
+  const inner = storeOf("node-1");
+  const engine = await boot(
+    "node-1",
+    wrapped<Store>(inner, {
+      commit: (batch) => {
+        commits.push(batch);
+        return inner.commit(batch);
+      },
+      renew: async (report) => {
+        reports.push(report);
+        const share = booted?.destination(TENANT, DESTINATION).admission.share;
+        slotsUsed.push(share?.slots ?? Number.POSITIVE_INFINITY);
+        const renewal = await inner.renew(report);
+        return { ...renewal, ...test.change(renewal, report) };
+      },
+    }),
+  );
+  booted = engine;
+  await clock.advance(1500);
+  const last = () => reports.at(-1) as NodeReport;
+  /** Another node has changed something, so the store asks for an exchange. */
+  const exchange = async () => {
+    await store.retire("nobody");
+    await clock.advance(50);
+  };
+  return { clock, engine, enqueue, reports, slotsUsed, commits, test, last, exchange, boot };
+}
+
+describe("an exchange", () => {
+  it("leaves the hints of partitions that it shows to be lost to their new node", async () => {
+    const { test, exchange, last } = await node();
+    const hints = Array.from({ length: 64 }, (_, partition) => ({
+      hintId: String(partition),
+      tenantId: TENANT,
+      destination: DESTINATION,
+      lane: "first" as const,
+      partition,
+      dueAt: 0,
+    }));
+    test.change = () => ({ nodes: BOTH, hints });
+    await exchange();
+    test.change = () => ({ nodes: BOTH });
+    const { partitions, handledHints } = last();
+    expect(partitions).toHaveLength(32);
+    expect(handledHints.map(Number)).toEqual(partitions);
+  });
+
+  it("tells the new node of a lost partition about the latest tasks in it", async () => {
+    const { clock, engine, test, exchange, enqueue, commits, last } = await node();
+    const scheduledAt = clock.now() + 5000;
+    for (let n = 0; n < 20; n++) await enqueue(engine, { idempotencyKey: `key-${n}`, scheduledAt });
+    test.change = () => ({ nodes: BOTH });
+    await exchange();
+    await exchange();
+    const hints = commits.flatMap((commit) => commit.hints);
+    expect(hints.length).toBeGreaterThan(0);
+    expect(hints.every(({ dueAt }) => dueAt === scheduledAt)).toBe(true);
+    expect(hints.some(({ partition }) => last().partitions.includes(partition))).toBe(false);
+  });
+
+  it("drops the tokens that were reserved before the lease ended", async () => {
+    const { clock, engine, test, exchange, enqueue, boot } = await node({
+      rate: { perSecond: 10, burst: 1 },
+      retryBudget: false,
+    });
+    await boot("node-2");
+    for (let n = 0; n < 40; n++) await enqueue(engine);
+    await clock.advance(1000);
+    const destination = engine.destination(TENANT, DESTINATION);
+    await exchange();
+    const kept = destination.reserved.filter(({ used, count }) => used < count);
+    expect(kept.length).toBeGreaterThan(0);
+    test.change = () => ({ wasLapsed: true });
+    await exchange();
+    expect(destination.reserved.filter((tokens) => kept.includes(tokens))).toEqual([]);
+  });
+
+  it("gives a share back in the next one if the store fails", async () => {
+    const { clock, engine, test, enqueue, reports, boot } = await node({
+      concurrency: { max: 10, algorithm: "FIXED" },
+    });
+    await boot("node-2");
+    await enqueue(engine);
+    const returned = () =>
+      reports.filter(({ destinations }) => destinations.some(({ demand }) => demand === 0)).length;
+    test.change = () => {
+      if (returned() === 1) throw new Error("the connection was lost");
+      return {};
+    };
+    await clock.advance(60_000);
+    expect(returned()).toBe(2);
+  });
+
+  it("asks for no less than the node uses, because the store may give the rest to others", async () => {
+    const document = { concurrency: { max: 8, algorithm: "FIXED" }, retryBudget: false };
+    const { clock, engine, enqueue, reports, slotsUsed, boot } = await node(document);
+    await boot("node-2");
+    for (let n = 0; n < 60; n++) await enqueue(engine);
+    await clock.advance(30_000);
+    const asked = reports.map(({ takesAll, destinations: [one] }) =>
+      takesAll ? Number.POSITIVE_INFINITY : one?.slots?.wanted,
+    );
+    const both = slotsUsed.map((slots, at) => [slots, asked[at] ?? slots] as const);
+    expect(both.some(([, wanted]) => wanted === 7)).toBe(true);
+    expect(both.filter(([slots, wanted]) => slots > wanted)).toEqual([]);
+    // Before it says that it shares, it stops using whole limits.
+    const shared = slotsUsed.filter((_, at) => reports[at]?.takesAll === false);
+    expect(Math.max(...shared)).toBeLessThanOrEqual(8);
+  });
+
+  it("follows at once when the node is not alone any more", async () => {
+    const { test, exchange, reports, last } = await node();
+    expect(last().takesAll).toBe(true);
+    test.change = () => ({ nodes: BOTH });
+    const before = reports.length;
+    await exchange();
+    const next = reports.slice(before, before + 2);
+    expect(next.map(({ takesAll }) => takesAll)).toEqual([true, false]);
+  });
+});

@@ -1,0 +1,58 @@
+/** Tests of the place of a node in its fleet: who sweeps, and how retry budgets are divided. */
+import { seededRandom, virtualClock } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { T0 } from "../stores/store.testing.ts";
+import { EngineTime } from "../time/engine-time.ts";
+import { Destinations } from "./destination/destinations.ts";
+import { Fleet } from "./fleet.ts";
+import { OwnPartitions } from "./node/own-partitions.ts";
+
+const WINDOW_MS = 10_000;
+
+function fleetOf(nodeId: string) {
+  const budget = { serviceBudget: undefined, budgetOptions: undefined };
+  const fleet = new Fleet({ nodeId, partitions: new OwnPartitions(64), ...budget }, false);
+  const destinations = new Destinations(new EngineTime(virtualClock(T0), 0), seededRandom("d"));
+  const follow = (nodes: readonly string[], now: number) => {
+    const rest = { now, wasLapsed: false, takesAll: nodes.length === 1, hints: [] };
+    fleet.follow({ ...rest, nodes, destinations: [] }, destinations, now);
+  };
+  return { fleet, follow, placeAt: (now: number) => fleet.budgetPlace(WINDOW_MS, now) };
+}
+
+describe("a node of a fleet", () => {
+  it("is new for a window after it has joined others, and never if it was the first", () => {
+    const joining = fleetOf("node-2");
+    joining.follow(["node-1", "node-2"], T0);
+    const first = fleetOf("node-1");
+    first.follow(["node-1"], T0);
+    first.follow(["node-1", "node-2"], T0 + 1);
+    const isNew = [T0 + 2, T0 + WINDOW_MS - 1, T0 + WINDOW_MS].map((now) => [
+      joining.placeAt(now)?.isNew,
+      first.placeAt(now)?.isNew,
+    ]);
+    expect(isNew).toEqual([
+      [true, false],
+      [true, false],
+      [false, false],
+    ]);
+  });
+
+  it("uses the part of a node that has left only after a window", () => {
+    const { follow, placeAt } = fleetOf("node-1");
+    follow(["node-1", "node-2", "node-3"], T0);
+    follow(["node-1", "node-2"], T0 + 20_000);
+    expect(placeAt(T0 + 20_000 + WINDOW_MS)).toMatchObject({ nodes: 2, maxNodes: 3 });
+    expect(placeAt(T0 + 20_001 + WINDOW_MS)).toMatchObject({ nodes: 2, maxNodes: 2 });
+  });
+
+  it("sweeps, and no other one does", () => {
+    const nodes = ["node-1", "node-2", "node-3"];
+    const sweepers = nodes.filter((nodeId) => {
+      const { fleet, follow } = fleetOf(nodeId);
+      follow(nodes, T0);
+      return fleet.isSweeper();
+    });
+    expect(sweepers).toHaveLength(1);
+  });
+});

@@ -1,0 +1,240 @@
+/**
+ * Fleet: mutants of what several nodes on one store need: the exchange, the assignment of partitions,
+ * leases, the store's clock, and the shares in core.
+ */
+import { inService } from "../mutant.mjs";
+
+/**
+ * The mutants of one file of `core/src/guards`, which the tests of core must find.
+ * @param {string} path
+ * @param {readonly string[]} tests
+ * @param {readonly Omit<import("../mutant.mjs").Mutant, "file">[]} mutants
+ */
+function inGuards(path, tests, mutants) {
+  return mutants.map((mutant) => ({ file: `core/src/guards/${path}`, tests, ...mutant }));
+}
+
+const engine = [
+  inService("engine/exchange.ts", [
+    {
+      name: "a hint of a partition that this node has just lost is removed",
+      search: "const own = hints.filter(({ partition }) => partitions.has(partition));",
+      replace: "const own = hints;",
+    },
+    {
+      name: "a share of limits from another version of the document is used",
+      search: "const isCurrent = destination.row.document === documents[index];",
+      replace: "const isCurrent = documents.length > index;",
+    },
+    {
+      name: "a node whose lease had ended keeps its shares",
+      search: "    if (renewal.wasLapsed) fleet.dropShares(destinations);\n",
+      replace: "",
+    },
+    {
+      name: "the tasks of a gained partition wait for the next load",
+      search: "    this.#parts.storeSync.addGained(gained);\n",
+      replace: "",
+    },
+    {
+      name: "the node that gained a partition does not learn of the most recent tasks",
+      search: "if (hasLost) this.#forgetForeign(",
+      replace: "if (hasLost && gained.length < 0) this.#forgetForeign(",
+    },
+    {
+      name: "destinations of a failed exchange are not reported again",
+      search: "      fleet.restoreReports(reported.map(([destination]) => destination));\n",
+      replace: "",
+    },
+    {
+      name: "the other nodes wait a second until this node shares its limits",
+      search: "if (isChanged && renewal.takesAll !== fleet.isAlone) this.request();",
+      replace: "",
+    },
+  ]),
+  inService("engine/fleet.ts", [
+    {
+      name: "a node that is not alone takes whole limits",
+      search: "const takesAll = renewal.takesAll && nodes.length === 1;",
+      replace: "const takesAll = renewal.takesAll;",
+    },
+    {
+      name: "a node uses more than it has just asked for",
+      search: "      destination.limitShare(report);\n",
+      replace: "",
+    },
+    {
+      name: "every node sweeps",
+      search: "return this.#parts.partitions.has(0);",
+      replace: "return this.#parts.partitions.list.length >= 0;",
+    },
+    {
+      name: "a node that joins uses retries that the others may have used",
+      search: "isNew: now - this.#joinedAt < beforeMs,",
+      replace: "isNew: false,",
+    },
+    {
+      name: "the nodes that stay use the retries of one that left at once",
+      search: "maxNodes: Math.max(...recent.map(({ nodes }) => nodes)),",
+      replace: "maxNodes: latest.nodes,",
+    },
+  ]),
+  inService("engine/node/assign-partitions.ts", [
+    {
+      name: "a node has more than its part of the partitions",
+      search: "(room.get(node) ?? 0) > 0 && hash > highest",
+      replace: "hash > highest",
+    },
+    {
+      name: "nodes that list each other in another order assign other partitions",
+      search: "const sorted = [...nodes].sort();",
+      replace: "const sorted = [...nodes];",
+      equivalent: "the order counts only for two nodes whose hashes of a partition are equal",
+    },
+  ]),
+  inService("engine/node/node-lease.ts", [
+    {
+      name: "a lease counts from the response",
+      search: "this.#usableUntilMs = requested.monotonicMs + ",
+      replace: "this.#usableUntilMs = clock.monotonicMs() + ",
+    },
+    {
+      name: "a lease that had ended counts as held without a gap",
+      search: "const hadGap = wasLapsed || !this.isHeld();",
+      replace: "const hadGap = !this.isHeld();",
+    },
+    {
+      name: "a node that slept sends before it has renewed its lease",
+      search: "<= MAX_GAP_MS;",
+      replace: "<= Number.POSITIVE_INFINITY;",
+    },
+  ]),
+  inService("engine/node/own-partitions.ts", [
+    {
+      name: "nodes look for an idempotency key in different partitions",
+      search: "if (idempotencyKey !== null) return partitionByteOfKey(tenantId, idempotencyKey);",
+      replace: "",
+    },
+    {
+      name: "a backlog is stored in one partition",
+      search: "|| this.#turnTasks >= TURN_TASKS;",
+      replace: ";",
+    },
+  ]),
+  inService("engine/schedule/earliest-dues.ts", [
+    {
+      name: "a later instant hides an earlier one",
+      search: "known === undefined || due.dueAt < known.dueAt",
+      replace: "known === undefined || due.dueAt !== known.dueAt",
+    },
+  ]),
+  inService("time/store-clock.ts", [
+    {
+      name: "a reading counts from the request",
+      search: "    const reading = { offsetMs: now - atMs, atMs };\n    // At the request",
+      replace: "    const reading = { offsetMs: now - requestMs, atMs };\n    // At the request",
+    },
+    {
+      name: "a clock that runs too fast is ahead of the store",
+      search: "offsetMs - (nowMs - atMs) * MAX_DRIFT",
+      replace: "offsetMs",
+    },
+    {
+      name: "a store whose clock is set back is not followed",
+      search: "isSetBack ? [reading] :",
+      replace: "isSetBack && kept.length === 0 ? [reading] :",
+    },
+    {
+      name: "a reading is used forever",
+      search: "(one) => atMs - one.atMs < KEPT_MS",
+      replace: "(one) => atMs >= one.atMs",
+    },
+  ]),
+  inService("model/store-wrappers/timed-store.ts", [
+    {
+      name: "a call that does not end blocks its caller",
+      search: "const cancel = clock.alarm(ms, fail, true);",
+      replace: "const cancel = clock.alarm(1000 * ms, fail, true);",
+      tests: ["faces/service/src/engine/engine-store-failure.test"],
+    },
+  ]),
+];
+
+const core = [
+  inGuards(
+    "fleet/fleet-admission.ts",
+    ["core/src/guards/fleet/"],
+    [
+      {
+        name: "a failure does not open the breaker together with those of other nodes",
+        search: 'if (breaker !== undefined && verdict !== "success") this.trip(breaker, now);',
+        replace: "",
+      },
+      {
+        name: "a node alone counts the calls of others",
+        search: "    if (this.share === undefined) return;\n",
+        replace: "",
+      },
+      {
+        name: "retries use the whole share",
+        search: "if (hasSlot && (!isRetry || this.retriesInFlight < share.retrySlots)) return;",
+        replace: "if (hasSlot) return;",
+      },
+      {
+        name: "reserved tokens never expire",
+        search: "  tokens.used = Math.max(tokens.used, Math.min(count, expired));\n",
+        replace: "",
+      },
+      {
+        name: "old reports of other nodes open a breaker again",
+        search: "if (now - this.closedAt >= FORGET_MS) tripTogether",
+        replace: "tripTogether",
+      },
+      {
+        name: "an attempt that was never sent uses a token",
+        search: "    if (tokens !== undefined) tokens.used--;\n",
+        replace: "",
+      },
+    ],
+  ),
+  inGuards(
+    "fleet/fleet-demand.ts",
+    ["core/src/guards/fleet/"],
+    [
+      {
+        name: "a node keeps the only slot for itself",
+        search: "return heldMs >= MAX_HELD_MS ? 0 : Math.min(1, demand);",
+        replace: "return Math.min(1, demand);",
+      },
+      {
+        name: "nodes ask for what the others need",
+        search: "limit - spare - othersDemand",
+        replace: "limit - spare",
+      },
+      {
+        name: "the next task of an idle node finds no slot",
+        search: "Math.min(demand, limit - spare);",
+        replace: "Math.min(demand, limit);",
+      },
+    ],
+  ),
+  inGuards(
+    "fleet-budget.ts",
+    ["core/src/guards/fleet-budget.test"],
+    [
+      {
+        name: "a node that has just joined uses its part of the minimum",
+        search: "  if (isNew) return 0;\n",
+        replace: "",
+      },
+      {
+        name: "every node uses the whole minimum",
+        search: "Math.floor(floorOf(options) / maxNodes)",
+        replace: "floorOf(options)",
+      },
+    ],
+  ),
+];
+
+/** @type {readonly import("../mutant.mjs").Mutant[]} */
+export const fleets = [...engine, ...core].flat();

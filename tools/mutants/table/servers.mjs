@@ -1,0 +1,137 @@
+/** Servers: mutants of what PostgreSQL and Redis check before they write. */
+import { inService } from "../mutant.mjs";
+
+const postgres = [
+  inService("stores/postgres/schema/settle-functions.ts", [
+    {
+      name: "a settle of an old claim changes the task",
+      search: "      AND o.claim_epoch = s.claim_epoch\n",
+      replace: "",
+    },
+    {
+      name: "a cancel does not win over a failed attempt",
+      search:
+        "CASE WHEN o.cancel_requested_at IS NOT NULL AND s.status <> 2 THEN 4 ELSE s.status END",
+      replace: "s.status",
+    },
+    {
+      name: "a task of another tenant is canceled",
+      search: "WHERE t.tenant_id = tenant AND t.task_id = task;\n  IF found IS NULL",
+      replace: "WHERE t.task_id = task;\n  IF found IS NULL",
+    },
+    {
+      name: "a task of another tenant is retried now",
+      search:
+        "LEFT JOIN open_tasks o ON o.ref = t.ref WHERE t.tenant_id = tenant AND t.task_id = task;",
+      replace: "LEFT JOIN open_tasks o ON o.ref = t.ref WHERE t.task_id = task;",
+    },
+  ]),
+  inService("stores/postgres/schema/create-functions.ts", [
+    {
+      name: "a claim that knows an old row is made",
+      search: "'SELECT stored = 0 OR (stored = wanted AND NOT is_refused)'",
+      replace: "'SELECT stored = 0 OR stored > 0'",
+    },
+    {
+      name: "a task is created under a policy that was removed",
+      search: "AND p.version = wanted AND p.removed_at IS NULL);",
+      replace: "AND p.version = wanted);",
+    },
+    {
+      name: "a task is created under a policy of another tenant",
+      search: "EXISTS (SELECT FROM policies p WHERE p.tenant_id = tenant\n    AND p.policy_id",
+      replace: "EXISTS (SELECT FROM policies p WHERE p.policy_id",
+    },
+  ]),
+  inService("stores/postgres/schema/claim-functions.ts", [
+    {
+      name: "the claims of a live node are rescued",
+      search: "WHERE n.node_id = owner AND n.lease_until > clock_ms());",
+      replace: "WHERE n.node_id = owner AND n.lease_until > clock_ms() AND false);",
+    },
+    {
+      name: "a node rescues claims in partitions of other nodes",
+      search: "AND o.claimed_by = owner AND o.partition = ANY (wanted) LIMIT left_count;",
+      replace: "AND o.claimed_by = owner LIMIT left_count;",
+    },
+    {
+      name: "a claim ahead of time exceeds its limit",
+      search: "WHERE p.next_attempt_at <= at OR p.position <= max_ahead",
+      replace: "WHERE p.next_attempt_at <= at OR p.position <= max_count",
+    },
+  ]),
+  inService("stores/postgres/schema/node-functions.ts", [
+    {
+      name: "running attempts of other nodes do not count for a share",
+      search: "coalesce(sum(greatest(s.slots, s.used)), 0)::bigint AS taken,",
+      replace: "coalesce(sum(s.slots), 0)::bigint AS taken,",
+    },
+    {
+      name: "a node whose lease had ended takes whole limits again",
+      search: "coalesce(before.takes_all AND before.lease_until > at, false)",
+      replace: "coalesce(before.takes_all, false)",
+    },
+    {
+      name: "the shares of a dead node are never free",
+      search: "JOIN nodes n ON n.node_id = s.node_id AND n.lease_until > at",
+      replace: "JOIN nodes n ON n.node_id = s.node_id",
+    },
+  ]),
+];
+
+const redis = [
+  inService("stores/redis/scripts/commit-script.ts", [
+    {
+      name: "a settle of an old claim changes the task",
+      search: " or state[5] ~= item[5]",
+      replace: "",
+    },
+    {
+      name: "a cancel wins over a success",
+      search: "if state[10] and status ~= SUCCEEDED then status = CANCELLED end",
+      replace: "if state[10] then status = CANCELLED end",
+    },
+    {
+      name: "a task is created under a policy that was removed",
+      search: "return new[12] > known[3] and new[12] <= known[2]",
+      replace: "return new[12] <= known[2]",
+    },
+    {
+      name: "a claim that knows an old row is made",
+      search: "local other = new[11] and refusing(base, tenant, new[4], new[11]) or 0",
+      replace: "local other = 0",
+    },
+  ]),
+  inService("stores/redis/scripts/task-script.ts", [
+    {
+      name: "the end of another task makes a key expire",
+      search: "if owner and cmsgpack.unpack(owner)[1] == id then",
+      replace: "if owner then",
+    },
+    {
+      name: "a dead letter is removed like other ended tasks",
+      search: "    call('ZADD', base .. ':ex', now, task)",
+      replace: "    call('ZADD', base .. ':en', now, task)",
+    },
+  ]),
+  inService("stores/redis/scripts/node-scripts.ts", [
+    {
+      name: "the claims of a dead node are never rescued",
+      search: "found[at] = node and node[1] > now and 1 or 0",
+      replace: "found[at] = node and 1 or 0",
+    },
+    {
+      name: "running attempts of other nodes do not count for a share",
+      search: "taken = taken + math.max(other[at], other[at + 1])",
+      replace: "taken = taken + other[at]",
+    },
+    {
+      name: "the shares of a dead node are never free",
+      search: "elseif node[1] > now then",
+      replace: "else",
+    },
+  ]),
+];
+
+/** @type {readonly import("../mutant.mjs").Mutant[]} */
+export const servers = [...postgres, ...redis].flat();
