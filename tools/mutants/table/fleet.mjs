@@ -28,7 +28,7 @@ const engine = [
     },
     {
       name: "a node whose lease had ended keeps its shares",
-      search: "    if (renewal.wasLapsed) fleet.dropShares(destinations);\n",
+      search: "    if (renewal.wasLapsed) fleet.dropShares(homeDestinations);\n",
       replace: "",
     },
     {
@@ -65,8 +65,8 @@ const engine = [
     },
     {
       name: "every node sweeps",
-      search: "return this.#parts.partitions.has(0);",
-      replace: "return this.#parts.partitions.list.length >= 0;",
+      search: "return partitions.has(partitions.all[0] as number);",
+      replace: "return partitions.list.length >= 0;",
     },
     {
       name: "a node that joins uses retries that the others may have used",

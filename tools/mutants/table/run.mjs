@@ -47,7 +47,7 @@ export const run = [
     },
     {
       name: "a stopping node sends its claims",
-      search: "!this.#parts.mayStart(task)",
+      search: "!this.#parts.nodeOf(task.taskId).mayStart(task.claimedAt)",
       replace: "false",
     },
     {

@@ -6,7 +6,8 @@
  */
 import type { Clock, RetryBudgetOptions, SharedBudget } from "@redrive/core";
 import type { TaskRef } from "../model/batch.ts";
-import type { Shards, Store } from "../model/store.ts";
+import type { Shards } from "../model/shards.ts";
+import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { StoreClock } from "../time/store-clock.ts";
 import { CommitLoop, type CommitLoopParts } from "./commit/commit-loop.ts";

@@ -4,7 +4,7 @@
  * shard that responds.
  */
 import { partitionByteOfKey } from "../model/partition.ts";
-import type { Shards } from "../model/store.ts";
+import type { Shards } from "../model/shards.ts";
 import type { EngineShard } from "./engine-shard.ts";
 
 /** Tasks without a key go to one shard for this long: then a commit has many of them. */

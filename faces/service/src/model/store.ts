@@ -12,6 +12,7 @@ import type { DestinationRow } from "./destination-row.ts";
 import type { DocumentTable } from "./document-table.ts";
 import type { LaneDue } from "./lane-due.ts";
 import type { NodeReport, Renewal } from "./node-report.ts";
+import type { Shards } from "./shards.ts";
 import type { TaskQuery } from "./task-query.ts";
 
 /** The longest time that a call of a store takes. */
@@ -25,7 +26,7 @@ export interface Store {
   readonly partitions: number;
 
   /** The parts of the store that fail independently of each other. Undefined: it is one part. */
-  readonly shards?: Shards | undefined;
+  readonly shards?: Shards<Store> | undefined;
 
   /** The clock of the store, in epoch ms: the reference of engine time in a shared store. */
   clock(): Promise<number>;
@@ -139,27 +140,6 @@ export interface Store {
 
   /** Safe to call twice. */
   close(): Promise<void>;
-}
-
-/** The shards of a store: several servers, each with the tasks of some values of the partition byte. */
-export interface Shards {
-  /**
-   * Each as a store that has only its own tasks, partitions and nodes. A commit may write the row of
-   * any destination of which it is the home; a copy that cannot be written now is written later.
-   */
-  readonly stores: readonly Store[];
-  /** The partitions that each of them uses. */
-  readonly partitions: readonly (readonly number[])[];
-  /** The shard of a task. */
-  ofTask(taskId: string): number;
-  /** The shard that decides about a destination: its row and its shares. */
-  homeOf(tenantId: string, destination: string): number;
-  /** The shards that hold tasks of the tenant. */
-  shardsOf(tenantId: string): readonly number[];
-  /** The byte for a task whose key has `byte`: on one of the tenant's shards. */
-  byteOfKey(tenantId: string, byte: number): number;
-  /** The byte for a task in that partition of that shard. */
-  byteIn(shard: number, partition: number): number;
 }
 
 /** The state of a database that removes old versions of rows in the background. */

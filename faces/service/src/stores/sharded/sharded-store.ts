@@ -5,7 +5,8 @@
  */
 import { type Clock, invalidArgument, systemClock } from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
-import type { Shards, Store } from "../../model/store.ts";
+import type { Shards } from "../../model/shards.ts";
+import type { Store } from "../../model/store.ts";
 import { timedStore } from "../../model/store-wrappers/timed-store.ts";
 import { wrapped } from "../../model/store-wrappers/wrapped.ts";
 import { DestinationCopies } from "./destination-copies.ts";
@@ -95,7 +96,7 @@ function engineShards(
   shards: readonly Store[],
   partsOf: (shard: number) => ShardCommitParts,
   rows: DestinationCopies,
-): Shards {
+): Shards<Store> {
   return {
     stores: shards.map((store, shard) =>
       wrapped(store, {
