@@ -33,7 +33,8 @@ import type {
   TaskPage,
 } from "./model/task-query.ts";
 import type { ResolvedAlerts } from "./operations/alerts/alert-options.ts";
-import { Alerts } from "./operations/alerts/alerts.ts";
+import type { Alerts } from "./operations/alerts/alerts.ts";
+import { startAlerts } from "./operations/alerts/start-alerts.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {
   DeadLetterRedriver,
@@ -124,22 +125,7 @@ export class Redrive {
       create,
     });
     this.#destinations = new DestinationOperations({ ...parts, destinationPolicies });
-    this.#alerts = parts.alerts && this.#startAlerts(parts.alerts, intake);
-  }
-
-  #startAlerts(options: ResolvedAlerts, intake: TaskIntake): Alerts {
-    const { clock, engine, newId } = this.#parts;
-    const alerts = new Alerts(options, {
-      clock,
-      now: () => engine.now(),
-      onEvent: (listener) => engine.events.listen(listener),
-      oldestDueAt: () => engine.destinations.oldestDueAt,
-      newTaskId: (now, key) => newId(now, engine.partitionByte(DEFAULT_TENANT, key)),
-      // The key says everything about the alert, so it is its own fingerprint.
-      create: (task) => intake.create(task, task.idempotencyKey),
-    });
-    alerts.start();
-    return alerts;
+    this.#alerts = parts.alerts && startAlerts(parts.alerts, parts, intake);
   }
 
   /**

@@ -48,8 +48,8 @@ describe("what an attempt sends", () => {
       "redrive-task-id": "0190b4c8-0000-7000-8000-000000000001",
       "redrive-attempt": "3",
       "redrive-hop": "1",
-      traceparent: `00-${hex(16)}-${hex(8)}-01`,
-      "x-request-id": "0190b4c8-0000-7000-8000-000000000001-3",
+      traceparent: `00-0190b4c8000070008000000000000001-${hex(8)}-01`,
+      "x-request-id": "0190b4c8-0000-7000-8000-000000000001",
       "accept-encoding": "identity",
       "user-agent": "Redrive",
       "content-length": "4",
@@ -68,7 +68,7 @@ describe("what an attempt sends", () => {
       "Webhook-Id": "forged",
       "redrive-hop": "2",
     };
-    const given = { idempotencyKey: "key-1", requestId: "r-1", traceparent: "00-a-b-01" };
+    const given = { idempotencyKey: "key-1", requestId: "r-1" };
     await deliverer.deliver(requestTo(server.url(), { headers, ...given }), AMPLE);
     const sent = headersOf(server.requests[0]?.head ?? "");
     expect(sent).toMatchObject({
@@ -76,7 +76,6 @@ describe("what an attempt sends", () => {
       "accept-encoding": "identity",
       "idempotency-key": "key-1",
       "x-request-id": "r-1",
-      traceparent: "00-a-b-01",
       "redrive-hop": "3",
     });
     expect(server.requests[0]?.head).not.toMatch(/forged|trailers|proxy-auth|gzip/i);
@@ -91,12 +90,12 @@ describe("what an attempt sends", () => {
     await deliverer.deliver(requestTo(server.url(), broken), AMPLE);
     const [sent, repaired] = server.requests.map(({ head }) => headersOf(head));
     expect(sent).toMatchObject({
-      traceparent,
+      traceparent: `00-${"1".repeat(32)}-${hex(8)}-01`,
       "x-request-id": "mine-7",
       "idempotency-key": "k",
     });
     expect(repaired).toMatchObject({
-      traceparent: `00-${hex(16)}-${hex(8)}-01`,
+      traceparent: `00-0190b4c8000070008000000000000001-${hex(8)}-01`,
       "idempotency-key": "field",
     });
     expect(

@@ -20,7 +20,7 @@ import type { Resolver } from "./lookup/resolver.ts";
 import { overridesIn, requestHeaders } from "./request-headers.ts";
 import { type SigningKey, signWebhook, type WebhookHeaders } from "./signing.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
-import { cryptoHex, type HexSource, newTraceparent } from "./trace.ts";
+import { attemptTraceparent, cryptoHex, type HexSource } from "./trace.ts";
 
 export interface DelivererOptions {
   readonly clock: Clock;
@@ -53,10 +53,8 @@ export interface DeliverRequest {
   readonly stream?: BodyStream;
   /** Null: the key in its headers, otherwise the task's id. */
   readonly idempotencyKey: string | null;
-  /** Default: the id in its headers, otherwise the task's id and the attempt number. */
+  /** The same on every attempt. Default: the id in its headers, otherwise the task's id. */
   readonly requestId?: string;
-  /** Default: the value in its headers, otherwise a new trace. */
-  readonly traceparent?: string;
   /** Signs the request (Standard Webhooks) once with each key; none: no signature. */
   readonly signingKeys?: readonly SigningKey[];
   /** The signature itself instead, for a `stream`. */
@@ -159,8 +157,8 @@ class HttpDeliverer implements Deliverer {
     const hop = hopsOf(request.headers) + 1;
     const given = overridesIn(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
-    const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;
-    const traceparent = request.traceparent ?? given.traceparent ?? newTraceparent(this.#hex);
+    const requestId = request.requestId ?? given.requestId ?? taskId;
+    const traceparent = attemptTraceparent(given.traceparent, taskId, this.#hex);
     const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
     return requestHeaders(request.headers, own, signatureOf(request, now));
   }

@@ -1,17 +1,30 @@
 /** Tests of the trace context of an attempt. */
 import { describe, expect, it } from "vitest";
-import { cryptoHex, newTraceparent } from "./trace.ts";
+import { attemptTraceparent, cryptoHex, isTraceparent } from "./trace.ts";
 
-describe("a new trace", () => {
-  it("is a W3C traceparent from the given random source", () => {
-    const hex = (bytes: number) => "ab".repeat(bytes);
-    expect(newTraceparent(hex)).toBe(`00-${"ab".repeat(16)}-${"ab".repeat(8)}-01`);
+const TASK = "0190b4c8-0000-7000-8000-000000000001";
+const hex = (bytes: number) => "ab".repeat(bytes);
+
+describe("the trace of an attempt", () => {
+  it("has the id of the task, and a span of its own", () => {
+    const trace = attemptTraceparent(undefined, TASK, hex);
+    expect(trace).toBe(`00-0190b4c8000070008000000000000001-${"ab".repeat(8)}-01`);
   });
 
-  it("never repeats with the system's random source", () => {
-    const hex = cryptoHex();
-    const traces = Array.from({ length: 2000 }, () => newTraceparent(hex));
+  it("continues the caller's trace with its flags", () => {
+    const parent = `00-${"1".repeat(32)}-${"2".repeat(16)}-00`;
+    const trace = attemptTraceparent(parent, TASK, hex);
+    expect(trace).toBe(`00-${"1".repeat(32)}-${"ab".repeat(8)}-00`);
+  });
+
+  it("is random if the task's id is not a UUID", () => {
+    expect(attemptTraceparent(undefined, "t-1", hex)).toBe(`00-${hex(16)}-${hex(8)}-01`);
+  });
+
+  it("never repeats a span with the system's random source", () => {
+    const source = cryptoHex();
+    const traces = Array.from({ length: 2000 }, () => attemptTraceparent(undefined, TASK, source));
     expect(new Set(traces).size).toBe(2000);
-    for (const trace of traces) expect(trace).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-01$/);
+    expect(traces.every(isTraceparent)).toBe(true);
   });
 });

@@ -1,16 +1,27 @@
 /**
- * Trace: creates the W3C `traceparent` of an attempt that has none, so that a target can correlate
- * its log with ours.
+ * Trace: the W3C `traceparent` of an attempt. All attempts of a task have one trace id: that of the
+ * caller, or the task's own id. Each attempt is a span of its own.
  */
 import { systemBytes } from "@redrive/core";
 
 /** Random lower-case hex of the given number of bytes. Injected, like all randomness. */
 export type HexSource = (bytes: number) => string;
 
-/** Version 00, a 16-byte trace id, an 8-byte span id, sampled. */
-export function newTraceparent(hex: HexSource): string {
-  const digits = hex(24);
-  return `00-${digits.slice(0, 32)}-${digits.slice(32)}-01`;
+/** A UUID has as many digits as a trace id. */
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
+
+/**
+ * The `traceparent` of one attempt: version 00, the trace id and the flags of the caller's valid
+ * `traceparent`, or the task's id and sampled, with a new span id.
+ */
+export function attemptTraceparent(
+  parent: string | undefined,
+  taskId: string,
+  hex: HexSource,
+): string {
+  if (parent !== undefined) return `00-${parent.slice(3, 35)}-${hex(8)}-${parent.slice(53, 55)}`;
+  const traceId = UUID.test(taskId) ? taskId.replaceAll("-", "") : hex(16);
+  return `00-${traceId}-${hex(8)}-01`;
 }
 
 /** True for a valid value (W3C Trace Context, any version of this format). */

@@ -1,9 +1,10 @@
 /**
- * Create request: reads a create request: the idempotency key from the header, the field names of
- * an inline policy's errors, and the preferred wait.
+ * Create request: reads a create request: the idempotency key and the trace from the headers, the field
+ * names of an inline policy's errors, and the preferred wait.
  */
 import { DocumentError, isObject } from "@redrive/core";
-import type { TaskInput } from "../../intake/task-input.ts";
+import { isTraceparent } from "../../deliver/trace.ts";
+import type { PlainTaskInput, TaskInput } from "../../intake/task-input.ts";
 
 const MAX_WAIT_SECONDS = 25;
 
@@ -11,6 +12,20 @@ const MAX_WAIT_SECONDS = 25;
 export function readTaskInput(body: unknown, header: unknown): TaskInput {
   if (isObject(body) && Array.isArray(body["headers"])) throw headersList();
   return (isObject(body) ? withKey(body, header) : body) as TaskInput;
+}
+
+/**
+ * The task continues the trace of the request that creates it, unless the task has a trace of its own.
+ * An invalid `traceparent` is ignored, as the standard says.
+ */
+export function withTrace(input: TaskInput, traceparent: unknown): TaskInput {
+  if (typeof traceparent !== "string" || !isTraceparent(traceparent)) return input;
+  if (!isObject(input)) return input;
+  const { headers = {} } = input as PlainTaskInput;
+  // A wrong value is refused later, with a better message.
+  if (!isObject(headers)) return input;
+  const isGiven = Object.keys(headers).some((name) => name.toLowerCase() === "traceparent");
+  return isGiven ? input : { ...input, headers: { ...headers, traceparent } };
 }
 
 function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unknown {

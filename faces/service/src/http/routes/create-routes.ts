@@ -19,7 +19,12 @@ import {
   tenantOf,
   visibilityFor,
 } from "../context/http-context.ts";
-import { asTaskError, preferredWaitSeconds, readTaskInput } from "../request/create-request.ts";
+import {
+  asTaskError,
+  preferredWaitSeconds,
+  readTaskInput,
+  withTrace,
+} from "../request/create-request.ts";
 import { arrayElements, ndjsonLines, parseTaskJson } from "../request/json-body.ts";
 import { logServerError } from "../response/error-response.ts";
 import { problemOf } from "../response/problem.ts";
@@ -84,7 +89,8 @@ async function createTask(context: HttpContext, request: FastifyRequest, reply: 
   const caller = callerOf(request);
   const hops = assertNoLoop(headers);
   context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
-  const input = readTaskInput(request.body, headers["idempotency-key"]);
+  const given = readTaskInput(request.body, headers["idempotency-key"]);
+  const input = withTrace(given, headers["traceparent"]);
   const accepted = await enqueue(context, input, caller, hops);
   return sendAccepted(context, request, reply, accepted);
 }
@@ -164,7 +170,9 @@ async function createTasks(
     if (!loggedTitles.has(title)) logServerError(error, title, request, reply);
     loggedTitles.add(title);
   };
-  const enqueueItem = (input: TaskInput) => enqueue(context, input, caller, hops);
+  const { traceparent } = request.headers;
+  const enqueueItem = (input: TaskInput) =>
+    enqueue(context, withTrace(input, traceparent), caller, hops);
   const results = await Promise.all(
     items.map((item) => createBatchItem(context, item, enqueueItem, logOnce)),
   );
