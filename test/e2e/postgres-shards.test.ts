@@ -67,7 +67,7 @@ const namesOf = (prefix: string, count: number) =>
 const countOf = (prefix: string) =>
   [...arrived.keys()].filter((name) => name.startsWith(`${prefix}-`)).length;
 
-it("deliver each task once, and refuse another list of servers", async () => {
+it("deliver each task once, hold a limit and a pause on both servers, and refuse another list of servers", async () => {
   const store = nextStore();
   const services = await openTwo(store);
   const names = namesOf("once", 120);
@@ -88,10 +88,10 @@ it("deliver each task once, and refuse another list of servers", async () => {
   );
   await expect(createRedrive({ store: two })).rejects.toThrow(/is shard 2 of 2; list all 2/u);
   await expect(createRedrive({ store: [one, one] })).rejects.toThrow(/each shard once/u);
+  await holdOnBoth(services);
 });
 
-it("hold the limit and the pause of a destination on both servers", async () => {
-  const services = await openTwo(nextStore());
+async function holdOnBoth(services: readonly [Redrive, Redrive]): Promise<void> {
   const [one, two] = services;
   const destination = "limited";
   const concurrency = { max: 4, algorithm: "FIXED" } as const;
@@ -117,7 +117,7 @@ it("hold the limit and the pause of a destination on both servers", async () => 
   expect(countOf("held")).toBe(0);
   await one.resume(destination);
   await expect.poll(() => countOf("held"), { timeout: 60_000 }).toBe(held.length);
-});
+}
 
 it("go on when a server crashes, and resume its tasks after it is back", async () => {
   const services = await openTwo(nextStore());
@@ -161,6 +161,11 @@ it("go on when a server crashes, and resume its tasks after it is back", async (
   expect(shards).toEqual(results.map((result) => (result === "accepted" ? 0 : 1)));
   await expect.poll(() => countOf("crash"), { timeout: 60_000 }).toBe(names.length);
   await expect.poll(() => countOf("later"), { timeout: 60_000 }).toBe(later.length);
-  // A crash may repeat attempts of its own tasks, whose results could not be stored, but no others.
-  expect(accepted.map((name) => arrived.get(name))).toEqual(accepted.map(() => 1));
+  // No attempt of these runs while the server is down: those of the other server go on, and its own are
+  // stored after it is back. A claim whose commit was reported as failed is released before it is sent
+  // (`rescuer.ts`), and the end of an old lease does not abort attempts of the new one. So none is repeated.
+  // An attempt that runs during the crash may be: if its result cannot be stored before the lease of the
+  // node ends, another node repeats it. On a slow machine, tasks named `later` may be such, so only their
+  // arrival is checked.
+  expect(names.map((name) => arrived.get(name))).toEqual(names.map(() => 1));
 });

@@ -49,7 +49,6 @@ const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
 
 /** The files of the service that a store may import: its contract, its data and collections. */
 const STORE_CONTRACT = [
-  "model/shards.ts",
   "model/store.ts",
   "model/batch.ts",
   "model/destination-row.ts",

@@ -18,7 +18,7 @@ export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DisabledTarget, ServiceDocument } from "./model/delivery/delivery-settings.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
-export type { Shards } from "./model/shards.ts";
+export type { Shards } from "./model/partition.ts";
 export type { CallerTransaction, Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export { whyUnreadable } from "./model/stored-documents.ts";

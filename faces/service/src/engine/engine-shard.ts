@@ -6,7 +6,7 @@
  */
 import type { Clock, RetryBudgetOptions, SharedBudget } from "@redrive/core";
 import type { TaskRef } from "../model/batch.ts";
-import type { Shards } from "../model/shards.ts";
+import type { Shards } from "../model/partition.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { StoreClock } from "../time/store-clock.ts";

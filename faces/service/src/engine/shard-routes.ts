@@ -1,5 +1,5 @@
 /** Shard routes: leads each task to the parts of the shard that holds it. */
-import type { Shards } from "../model/shards.ts";
+import type { Shards } from "../model/partition.ts";
 import { CommitQueues, type TaskQueue } from "./commit/commit-queues.ts";
 import type { ShardBase } from "./engine-shard.ts";
 import type { Schedule } from "./schedule/scheduler.ts";

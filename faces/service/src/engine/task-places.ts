@@ -3,8 +3,7 @@
  * task gets a partition of this node, so that this node attempts it without a hint to another one, on a
  * shard that responds.
  */
-import { partitionByteOfKey } from "../model/partition.ts";
-import type { Shards } from "../model/shards.ts";
+import { partitionByteOfKey, type Shards } from "../model/partition.ts";
 import type { EngineShard } from "./engine-shard.ts";
 
 /** Tasks without a key go to one shard for this long: then a commit has many of them. */

@@ -12,7 +12,7 @@ import type { DestinationRow } from "./destination-row.ts";
 import type { DocumentTable } from "./document-table.ts";
 import type { LaneDue } from "./lane-due.ts";
 import type { NodeReport, Renewal } from "./node-report.ts";
-import type { Shards } from "./shards.ts";
+import type { Shards } from "./partition.ts";
 import type { TaskQuery } from "./task-query.ts";
 
 /** The longest time that a call of a store takes. */

@@ -5,7 +5,7 @@
  */
 import { type Clock, invalidArgument, systemClock } from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
-import type { Shards } from "../../model/shards.ts";
+import type { Shards } from "../../model/partition.ts";
 import type { Store } from "../../model/store.ts";
 import { timedStore } from "../../model/store-wrappers/timed-store.ts";
 import { wrapped } from "../../model/store-wrappers/wrapped.ts";
