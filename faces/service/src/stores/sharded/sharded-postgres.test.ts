@@ -1,6 +1,6 @@
 /**
- * Runs the conformance suite on two PostgreSQL servers as shards of one store. `npm test` runs the parts
- * about what the shards have in common, because each store takes a second to create. The whole suite runs
+ * Runs the conformance suite on two PostgreSQL servers as shards of one store. `npm test` runs only
+ * what needs real servers, calls at the same time, because each store takes a second to create. The whole suite runs
  * on two shards in memory, and with `REDRIVE_FAULT_ROUNDS=2 npm test -- faces/service/src/stores/sharded`
  * on the servers.
  */
@@ -8,9 +8,7 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../model/store.ts";
 import { storeConformance } from "../conformance.testing.ts";
-import { fleetConformance } from "../conformance-fleet.testing.ts";
 import { parallelConformance } from "../conformance-parallel.testing.ts";
-import { tableConformance } from "../conformance-tables.testing.ts";
 import { testServer } from "../postgres/postgres-server.testing.ts";
 import { TENANT } from "../store.testing.ts";
 import { shardedStore } from "./sharded-store.ts";
@@ -35,8 +33,6 @@ if (IS_LONG) {
       store = await open();
     });
     afterEach(() => store.close());
-    tableConformance(() => store);
-    fleetConformance(() => store);
     parallelConformance(() => store);
   });
 }
