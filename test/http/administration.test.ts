@@ -143,11 +143,15 @@ test("the document is OpenAPI 3.1 and has every route, and the page shows them a
   const { json } = await ask("GET", "/openapi.json");
   expect(json.openapi).toBe("3.1.0");
   expect(Object.keys(json.paths).sort()).toEqual([
+    "/bodies",
     "/dead-letters",
     "/destinations",
     "/destinations/{name}",
+    "/destinations/{name}/enable",
     "/destinations/{name}/pause",
     "/destinations/{name}/resume",
+    "/events",
+    "/forward",
     "/healthz",
     "/metrics",
     "/readyz",
@@ -162,7 +166,9 @@ test("the document is OpenAPI 3.1 and has every route, and the page shows them a
     "/retry-tasks/batch",
     "/retry-tasks/{taskId}",
     "/retry-tasks/{taskId}/attempts",
+    "/retry-tasks/{taskId}/body",
     "/retry-tasks/{taskId}/retry",
+    "/ui/session",
   ]);
   const { text } = await ask("GET", "/docs");
   for (const path of Object.keys(json.paths)) expect(text).toContain(path);
