@@ -1,8 +1,8 @@
 /**
- * Runs the conformance suite on two PostgreSQL servers as shards of one store. `npm test` runs only
- * what needs real servers, calls at the same time, because each store takes a second to create. The whole suite runs
- * on two shards in memory, and with `REDRIVE_FAULT_ROUNDS=2 npm test -- faces/service/src/stores/sharded`
- * on the servers.
+ * Runs the conformance suite on two PostgreSQL servers as shards of one store. `npm test` runs only what
+ * needs real servers, calls at the same time, because each store takes a second to create. The whole
+ * suite runs on two shards in memory, and on the servers with
+ * `REDRIVE_FAULT_ROUNDS=2 npm test -- faces/service/src/stores/sharded`.
  */
 // needs: postgres
 import { afterEach, beforeEach, describe } from "vitest";
