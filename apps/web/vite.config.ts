@@ -48,7 +48,7 @@ export default defineConfig({
           groups: [
             {
               name: "parts",
-              test: /src\/(?:app|chart|parts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client))/u,
+              test: /src\/(?:app|chart|components|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client))/u,
             },
           ],
         },

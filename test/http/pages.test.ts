@@ -60,6 +60,13 @@ describe("pages", () => {
     expect([statusCode, headers["location"]]).toEqual([308, "ui/"]);
   });
 
+  test("/ leads to the pages, and the pages are told that a service serves them", async () => {
+    const { statusCode, headers } = await get("/");
+    expect([statusCode, headers["location"]]).toEqual([302, "ui/"]);
+    writeFileSync(join(folder, "pages", "served.html"), '<!doctype html><html lang="en">');
+    expect((await get("/ui/served")).body).toBe('<!doctype html><html data-service lang="en">');
+  });
+
   test("a file with a content hash is cached forever", async () => {
     const { headers, body } = await get("/ui/assets/index-abc.js");
     expect(headers["content-type"]).toBe("text/javascript; charset=utf-8");

@@ -1,6 +1,11 @@
-/** Entry point of the pages under /ui/: starts the app and marks the document as ready. */
+/**
+ * Entry point of the pages under /ui/: starts the simulator or the dashboard, and marks the document
+ * as ready. The dashboard loads separately, so that the simulator stays small.
+ */
 import { render } from "preact";
+import { isServed } from "./app/header.tsx";
 import { startNavigation } from "./app/navigation.ts";
+import { pageOf } from "./app/pages.ts";
 import { Shell } from "./app/shell.tsx";
 import { startShortcuts } from "./app/shortcuts.ts";
 import "./style/tokens.css";
@@ -9,8 +14,23 @@ import "./style/parts.css";
 
 const root = document.getElementById("app");
 if (root !== null) {
+  if (pageOf(location, isServed()) === "simulator") startSimulator(root);
+  else void openDashboard(root);
+}
+
+function startSimulator(element: HTMLElement): void {
   startNavigation();
   startShortcuts();
-  render(<Shell />, root);
+  render(<Shell />, element);
+  markReady();
+}
+
+async function openDashboard(element: HTMLElement): Promise<void> {
+  const { startDashboard } = await import("./dashboard/dashboard.tsx");
+  startDashboard(element);
+  markReady();
+}
+
+function markReady(): void {
   document.documentElement.dataset["redrive"] = "ready";
 }

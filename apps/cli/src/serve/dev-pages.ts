@@ -4,7 +4,6 @@
  */
 
 import { presetSchedules } from "./preset-schedules.ts";
-import { PAGE_STYLE, presetsPage } from "./presets-page.ts";
 import type { App } from "./running-service.ts";
 
 export interface PageResponse {
@@ -14,15 +13,13 @@ export interface PageResponse {
 
 const SAFE_HEADERS = {
   "content-security-policy":
-    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
   "cache-control": "no-store",
 };
 
 export const PAGES: Readonly<Record<string, () => PageResponse>> = {
-  "/": () => ok("text/html", presetsPage(presetSchedules())),
-  "/style.css": () => ok("text/css", PAGE_STYLE),
   "/policies.json": () =>
     ok("application/json", `${JSON.stringify({ policies: presetSchedules() })}\n`),
 };

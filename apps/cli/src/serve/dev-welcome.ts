@@ -50,7 +50,7 @@ export function devWelcome({
     `   curl ${flakyUrl}/repair`,
     `   ${command} dlq redrive${flag}`,
     "",
-    `2. Open the web pages: ${url}/ui/simulator simulates policies, ${url}/docs describes the API.`,
+    `2. Open the web pages: ${url}/ui/ shows the tasks, ${url}/ui/simulator simulates policies, ${url}/docs describes the API.`,
     "",
     "3. Retry in your own process: write this to a file in this folder, such as try.mjs, and run it:",
     "",

@@ -1,9 +1,10 @@
-/** Shell: the frame around every view: header, tabs, toolbar, and the controls beside the stage. */
+/** Shell: the frame around every view of the simulator: header, tabs, toolbar, and the controls beside the stage. */
 
 import { Explanation } from "../components/explanation.tsx";
 import { Notice } from "../components/notice.tsx";
 import { LazyCodeDialog } from "../exports/lazy-code-dialog.tsx";
 import type { AnyView } from "../views/view.ts";
+import { Header } from "./header.tsx";
 import { addressProblem, dismissProblem, openView } from "./navigation.ts";
 import { ShortcutDialog } from "./shortcut-dialog.tsx";
 import { isShortcutDialogOpen } from "./shortcuts.ts";
@@ -17,7 +18,9 @@ export function Shell() {
       <button type="button" class="button skip" onClick={skipToMain}>
         Skip to the chart
       </button>
-      <Header />
+      <Header page="simulator">
+        <KeysButton />
+      </Header>
       <Tabs view={view} />
       <main id="main" tabIndex={-1}>
         {addressProblem.value !== "" && (
@@ -38,29 +41,18 @@ function skipToMain(): void {
   document.getElementById("main")?.focus();
 }
 
-function Header() {
+function KeysButton() {
   return (
-    <header class="header">
-      <span class="brand">
-        <img src="./icon.svg" alt="" width="20" height="20" />
-        Redrive
-      </span>
-      <nav aria-label="Pages" class="pages">
-        <a href="./" aria-current="page">
-          Simulator
-        </a>
-      </nav>
-      <button
-        type="button"
-        class="button quiet"
-        aria-haspopup="dialog"
-        onClick={() => {
-          isShortcutDialogOpen.value = true;
-        }}
-      >
-        Keys <kbd>?</kbd>
-      </button>
-    </header>
+    <button
+      type="button"
+      class="button quiet"
+      aria-haspopup="dialog"
+      onClick={() => {
+        isShortcutDialogOpen.value = true;
+      }}
+    >
+      Keys <kbd>?</kbd>
+    </button>
   );
 }
 

@@ -1,7 +1,8 @@
 /**
  * Web page routes: serve a folder of built web pages under `/ui/`. Each file gets its own route
  * when the app is created, so that no request can name a path outside of the folder.
- * `simulator.html` is also served as `/ui/simulator`. Files with a content hash in their name are
+ * `simulator.html` is also served as `/ui/simulator`. `/` leads to
+ * `/ui/`. Files with a content hash in their name are
  * cached forever.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -56,6 +57,8 @@ const open = {
  */
 export function addWebPageRoutes(app: FastifyInstance, folder: string): void {
   app.get("/ui", open, async (_, reply) => reply.redirect("ui/", 308));
+  // A relative address, so that it also works below the path of a proxy.
+  app.get("/", open, async (_, reply) => reply.redirect("ui/", 302));
   if (!existsSync(join(folder, "index.html"))) {
     for (const path of ["/ui/", "/ui/*"]) {
       app.get(path, open, async () => {
@@ -97,8 +100,14 @@ function routePaths(name: string): readonly string[] {
 
 /** Read once and cached: the pages are a few hundred kilobytes. */
 function readFile(folder: string, name: string): StaticContent {
-  return staticContent(readFileSync(join(folder, name)), {
+  const bytes = readFileSync(join(folder, name));
+  return staticContent(name.endsWith(".html") ? markServed(bytes) : bytes, {
     type: TYPES[extname(name)] as string,
     cache: HASHED.test(name) ? IMMUTABLE : REVALIDATE,
   });
+}
+
+/** Tells the pages that a service serves them, so that they show more than on a static host. */
+function markServed(html: Buffer): Buffer {
+  return Buffer.from(html.toString("utf8").replace(/<html\b/u, "<html data-service"));
 }

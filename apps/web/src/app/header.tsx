@@ -1,0 +1,44 @@
+/** Header: the name of the product, the menu of pages, and what the open page adds. */
+import type { ComponentChildren } from "preact";
+import { menuPageOf, menuPages, type PageName } from "./pages.ts";
+
+/** True if a service serves this page. It marks the document; a static host does not. */
+export function isServed(): boolean {
+  return document.documentElement.dataset["service"] !== undefined;
+}
+
+interface HeaderProps {
+  readonly page: PageName;
+  /** Called for a plain click on the link of a page. Prevent the default to open it in place. */
+  readonly onOpen?: (page: PageName, event: MouseEvent) => void;
+  readonly children?: ComponentChildren;
+}
+
+export function Header({ page, onOpen, children }: HeaderProps) {
+  const served = isServed();
+  const current = menuPageOf(page);
+  return (
+    <header class="header">
+      <span class="brand">
+        <img src="./icon.svg" alt="" width="20" height="20" />
+        Redrive
+      </span>
+      <nav aria-label="Pages" class="pages">
+        {menuPages
+          .filter(({ name }) => served || name === "simulator")
+          .map(({ name, label }) => (
+            <a
+              key={name}
+              href={served ? `./${name}` : "./"}
+              aria-current={name === current ? "page" : undefined}
+              onClick={(event) => onOpen?.(name, event)}
+            >
+              {label}
+            </a>
+          ))}
+        {served && <a href="../docs">API docs</a>}
+      </nav>
+      {children}
+    </header>
+  );
+}

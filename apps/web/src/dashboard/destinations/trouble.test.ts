@@ -1,0 +1,66 @@
+/** Tests that trouble is described in sentences and sorted by severity. */
+import { expect, test } from "vitest";
+import type { DestinationView } from "../service/client.ts";
+import { byTrouble, totalTasks, troubleOf } from "./trouble.ts";
+
+const NOW = 100_000;
+const destination = (fields: Partial<DestinationView>): DestinationView => ({
+  name: "pay",
+  document: null,
+  unreadable: null,
+  pausedAt: null,
+  disabledTargets: [],
+  gateUntil: 0,
+  breakerState: "CLOSED",
+  openUntil: 0,
+  rateUntil: 0,
+  retryBudget: "open",
+  concurrency: { inFlight: 1, limit: 10 },
+  latency: null,
+  tasks: {},
+  backlog: 0,
+  nextDueAt: null,
+  ...fields,
+});
+
+test("a healthy destination is not in trouble", () => {
+  expect(troubleOf(destination({}), NOW)).toEqual({ severity: 0, sentences: [] });
+  expect(troubleOf(destination({ gateUntil: NOW, openUntil: 5 }), NOW).sentences).toEqual([]);
+});
+
+test.each([
+  [{ breakerState: "OPEN", openUntil: NOW + 1500 }, "the next probe is in 2 s"],
+  [{ gateUntil: NOW + 100 }, "no attempt for 1 s"],
+  [{ pausedAt: NOW - 60_000 }, "paused it 1 min ago"],
+  [{ retryBudget: "empty" }, "retry budget is empty"],
+  [{ unreadable: "unknown field" }, "unknown field"],
+  [{ nextDueAt: NOW - 30_000 }, "30 s overdue"],
+  [{ concurrency: { inFlight: 4, limit: 4 }, backlog: 9 }, "All 4 slots"],
+] as const)("%j is explained", (fields, text) => {
+  expect(troubleOf(destination(fields as Partial<DestinationView>), NOW).sentences[0]).toContain(
+    text,
+  );
+});
+
+test("the worst comes first, then the largest backlog, then the name", () => {
+  const list = [
+    destination({ name: "b" }),
+    destination({ name: "a" }),
+    destination({ name: "busy", backlog: 9 }),
+    destination({ name: "paused", pausedAt: 1 }),
+    destination({ name: "open", breakerState: "OPEN" }),
+  ];
+  expect(
+    byTrouble(list, NOW)
+      .map(({ name }) => name)
+      .join(),
+  ).toBe("open,paused,busy,a,b");
+});
+
+test("tasks are added up by status", () => {
+  const list = [
+    destination({ tasks: { PENDING: 2 } }),
+    destination({ tasks: { PENDING: 1, EXHAUSTED: 4 } }),
+  ];
+  expect(totalTasks(list)).toEqual({ PENDING: 3, EXHAUSTED: 4 });
+});

@@ -1,0 +1,35 @@
+/** Link: a link to a page of the dashboard that opens in place. */
+import type { ComponentChildren } from "preact";
+import type { DashboardPage } from "../../app/pages.ts";
+import { addressOf, goTo, type Query } from "./route.ts";
+
+interface LinkProps {
+  readonly page: DashboardPage;
+  readonly query?: Query;
+  readonly class?: string;
+  readonly title?: string;
+  readonly children: ComponentChildren;
+}
+
+export function Link({ page, query = {}, class: name, title, children }: LinkProps) {
+  return (
+    <a
+      href={addressOf(page, query)}
+      class={name}
+      title={title}
+      onClick={(event) => {
+        if (!isPlainClick(event)) return;
+        event.preventDefault();
+        goTo(page, query);
+      }}
+    >
+      {children}
+    </a>
+  );
+}
+
+/** Other clicks open a new tab or window. */
+export function isPlainClick(event: MouseEvent): boolean {
+  const { button, ctrlKey, metaKey, shiftKey, altKey } = event;
+  return button === 0 && !ctrlKey && !metaKey && !shiftKey && !altKey;
+}

@@ -1,0 +1,46 @@
+/**
+ * Client: the API of the service that serves this page, and its types. The browser adds the cookie of
+ * the session. A 401 response opens the sign-in form.
+ */
+import { signal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
+import { type Client, createClient, type ServiceEvent } from "@redrive/service/client";
+
+export type TaskView = Awaited<ReturnType<Client["getTask"]>>;
+export type TaskList = Awaited<ReturnType<Client["listTasks"]>>;
+export type TaskQuery = NonNullable<Parameters<Client["listTasks"]>[0]>;
+export type AttemptView = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
+export type DestinationView = Awaited<ReturnType<Client["getDestination"]>>;
+export type DeadLetterGroups = Awaited<ReturnType<Client["groupDeadLetters"]>>;
+export type DeadLetterGroup = DeadLetterGroups["groups"][number];
+export type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
+export type RedriveToStart = Parameters<Client["startRedrive"]>[0];
+export type PolicyView = Awaited<ReturnType<Client["getPolicy"]>>;
+export type EventView = Extract<ServiceEvent, { readonly kind: "event" }>["event"];
+
+/** The pages are one level below the API: `/ui/tasks` and `/retry-tasks`. */
+export const serviceUrl: string = new URL("..", location.href).href;
+
+/** True if the service has refused a request because nobody is signed in. */
+export const isSignedOut = signal(false);
+
+/** The clock of the browser. Ages and countdowns are as right as it is. */
+export function now(): number {
+  return systemClock.now();
+}
+
+async function guardedFetch(...args: Parameters<typeof fetch>): Promise<Response> {
+  const response = await fetch(...args);
+  if (response.status === 401) isSignedOut.value = true;
+  return response;
+}
+
+export const client: Client = createClient({ url: serviceUrl, fetch: guardedFetch });
+
+/** What went wrong, as a sentence for the page. */
+export function problemOf(error: unknown): string {
+  const { message, name, code } = error as Error & { readonly code?: string };
+  // `fetch` rejects with a TypeError if there is no response.
+  if (name === "TypeError") return "The service does not respond. Retrying.";
+  return code === undefined ? message : `${message} (${code})`;
+}

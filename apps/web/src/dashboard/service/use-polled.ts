@@ -1,0 +1,69 @@
+/** Use polled: a hook that keeps what a page shows current, by polling and by events. */
+import { useSignal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
+import { useEffect, useRef } from "preact/hooks";
+import { type EventView, problemOf } from "./client.ts";
+import { onLive } from "./live.ts";
+import { Poller } from "./poller.ts";
+
+export interface Polled<T> {
+  /** Undefined until the first response. */
+  readonly data: T | undefined;
+  /** Why the last request failed, or "". */
+  readonly problem: string;
+  /** Reads again now, for example after an action. */
+  reload(): void;
+}
+
+interface PolledOptions {
+  readonly everyMs: number;
+  /** Whether the event changes what the page shows. Default: none does. */
+  readonly isConcerned?: (event: EventView) => boolean;
+}
+
+/** `key` names what is loaded: another key starts again. Nothing is loaded while the page is hidden. */
+export function usePolled<T>(
+  key: string,
+  load: () => Promise<T>,
+  { everyMs, isConcerned = () => false }: PolledOptions,
+): Polled<T> {
+  const state = useSignal<{ readonly key: string; readonly data?: T; readonly problem: string }>({
+    key,
+    problem: "",
+  });
+  const poller = useRef<Poller<T> | undefined>(undefined);
+  useEffect(() => {
+    const started = new Poller<T>({
+      clock: systemClock,
+      everyMs,
+      load,
+      onLoaded: (data) => {
+        state.value = { key, data, problem: "" };
+      },
+      onFailed: (error) => {
+        const { key: known, data } = state.peek();
+        const kept = known === key && data !== undefined ? { data } : {};
+        state.value = { key, ...kept, problem: problemOf(error) };
+      },
+    });
+    poller.current = started;
+    started.request();
+    const follow = () => (document.hidden ? started.pause() : started.request());
+    document.addEventListener("visibilitychange", follow);
+    const stopListening = onLive((message) => {
+      if (message === "reset" || isConcerned(message)) started.requestSoon();
+    });
+    return () => {
+      started.stop();
+      stopListening();
+      document.removeEventListener("visibilitychange", follow);
+    };
+  }, [key]);
+  const { value } = state;
+  const isCurrent = value.key === key;
+  return {
+    data: isCurrent ? value.data : undefined,
+    problem: isCurrent ? value.problem : "",
+    reload: () => poller.current?.request(),
+  };
+}

@@ -1,0 +1,99 @@
+/** Use rows: a hook that reads one page of tasks and keeps its rows current. */
+import { type Signal, useSignal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
+import { useEffect, useRef } from "preact/hooks";
+import { client, problemOf, type TaskList, type TaskQuery } from "../service/client.ts";
+import { onLive } from "../service/live.ts";
+import { Poller } from "../service/poller.ts";
+import { apiQuery, PAGE_SIZE, type TaskFilters } from "./filters.ts";
+import { loadMaxAttempts } from "./max-attempts.ts";
+import { applyEvent, mergePage, type Rows, rowsOf } from "./rows.ts";
+
+/** Events are faster; this finds what other nodes of a fleet did. */
+const EVERY_MS = 10_000;
+
+/** Requests for one page. A filter that hardly any task matches gives short pages. */
+const MAX_REQUESTS = 5;
+
+export interface RowState {
+  /** Undefined until the first response. */
+  readonly rows: Rows | undefined;
+  /** The next page; null: this is the last. */
+  readonly cursor: string | null;
+  readonly problem: string;
+}
+
+const EMPTY: RowState = { rows: undefined, cursor: null, problem: "" };
+
+/** Returns the rows, and a function that shows the new tasks. */
+export function useRows(
+  filters: TaskFilters,
+  cursor: string,
+): { readonly state: RowState; readonly showFresh: () => void } {
+  const state = useSignal<RowState>(EMPTY);
+  const replace = useRef(() => {});
+  const key = JSON.stringify([filters, cursor]);
+  useEffect(() => {
+    const { start, stop } = follow(state, filters, cursor);
+    replace.current = start;
+    start();
+    return stop;
+  }, [key]);
+  return { state: state.value, showFresh: () => replace.current() };
+}
+
+function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
+  let isReplacing = true;
+  let before: Rows | undefined;
+  const poller = new Poller<TaskList>({
+    clock: systemClock,
+    everyMs: EVERY_MS,
+    load: () => {
+      before = state.peek().rows;
+      return readPage(apiQuery(filters, cursor));
+    },
+    onLoaded: (page) => {
+      loadMaxAttempts(page.tasks);
+      const { rows } = state.peek();
+      const isFirst = isReplacing || rows === undefined || before === undefined;
+      const next = isFirst ? rowsOf(page.tasks) : mergePage(rows, page.tasks, before as Rows);
+      isReplacing = false;
+      state.value = { rows: next, cursor: page.cursor, problem: "" };
+    },
+    onFailed: (error) => {
+      state.value = { ...state.peek(), problem: problemOf(error) };
+    },
+  });
+  const stopListening = onLive((message) => {
+    if (message === "reset") return poller.requestSoon();
+    const { rows } = state.peek();
+    if (rows === undefined) return poller.requestSoon();
+    const next = applyEvent(rows, message, filters, cursor === "");
+    if (next !== rows) state.value = { ...state.peek(), rows: next };
+  });
+  const onVisible = () => (document.hidden ? poller.pause() : poller.request());
+  document.addEventListener("visibilitychange", onVisible);
+  return {
+    start: () => {
+      isReplacing = true;
+      poller.request();
+    },
+    stop: () => {
+      poller.stop();
+      stopListening();
+      document.removeEventListener("visibilitychange", onVisible);
+      state.value = EMPTY;
+    },
+  };
+}
+
+/** Follows short pages, a few times. */
+async function readPage(query: TaskQuery): Promise<TaskList> {
+  let { tasks, cursor } = await client.listTasks(query);
+  for (let n = 1; n < MAX_REQUESTS && cursor !== null && tasks.length < PAGE_SIZE; n++) {
+    const next = await client.listTasks({ ...query, limit: PAGE_SIZE - tasks.length, cursor });
+    tasks = [...tasks, ...next.tasks];
+    cursor = next.cursor;
+  }
+  return { tasks, cursor };
+}
