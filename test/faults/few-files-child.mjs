@@ -1,10 +1,11 @@
 /**
  * Few-files child: embeds the service in a process that may open few files, and prints as JSON what
- * became of its tasks. Arguments: store, target URL, number of tasks, attempts at once.
+ * became of its tasks. Arguments: store, target URL, number of tasks, attempts at once, open files.
  */
+import { execFileSync } from "node:child_process";
 import { createRedrive } from "@redrive/service";
 
-const [store = "", targetUrl = "", count, attemptsAtOnce] = process.argv.slice(2);
+const [store = "", targetUrl = "", count, attemptsAtOnce, files] = process.argv.slice(2);
 const redrive = await createRedrive({
   store,
   attemptsAtOnce: Number(attemptsAtOnce),
@@ -12,6 +13,8 @@ const redrive = await createRedrive({
 });
 // Opens the files that reading needs, which no attempt may take away.
 await redrive.list({}, { limit: 1 });
+// Only now: Node opens all modules of an import at once.
+execFileSync("prlimit", ["--pid", String(process.pid), `--nofile=${files}:${files}`]);
 /** @type {unknown[]} */
 const shortages = [];
 const ended = new Map();

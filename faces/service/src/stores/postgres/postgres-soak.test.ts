@@ -13,6 +13,8 @@ const MAX_RATIO = 2;
 /** Days that are kept, today, tomorrow, and one whose removal may be under way. */
 const MAX_ATTEMPT_DAYS = 6;
 const LONG_MS = 3_600_000;
+/** A vacuum that has not removed the rows by then does not come. */
+const VACUUM_MS = 120_000;
 
 const server = testServer();
 
@@ -47,7 +49,8 @@ it("claims stay as fast, dead rows are removed and old days dropped", {
   expect(ended).toBe(DAYS * ROUNDS * 50);
   expect(last / first).toBeLessThan(MAX_RATIO);
   expect(days.length).toBeLessThanOrEqual(MAX_ATTEMPT_DAYS);
-  // Each task leaves about ten dead rows. Without the vacuum, all of them would be left.
-  expect(dead.at(-1)).toBeLessThan(ended);
+  // Each task leaves about ten dead rows. The vacuum runs by itself, and is not in step with the days.
+  const deadRows = async () => (await store.upkeep?.())?.deadRows ?? Number.POSITIVE_INFINITY;
+  await expect.poll(deadRows, { timeout: VACUUM_MS, interval: 200 }).toBeLessThan(ended);
   await store.close();
 });
