@@ -1,15 +1,17 @@
 /**
- * Labs: reproduces every published result with its full number of runs. One seed takes two minutes
+ * Labs: reproduces every published result with its full number of runs. One seed takes two to four minutes
  * on one core. `REDRIVE_LAB_SEEDS=1,2,3` runs more seeds, because no result may depend on the seed.
  */
 import { labs, runLab } from "@redrive/simulator";
 import { describe, expect, it } from "vitest";
 
-const SEEDS = (process.env["REDRIVE_LAB_SEEDS"] ?? "1").split(",").map(Number);
-/** A row of this lab once depended on the seed. */
-const KNOWN = [["metastable", 3]] as const;
+const SEEDS = process.env["REDRIVE_LAB_SEEDS"]?.split(",").map(Number);
+/** A row of this lab once depended on the seed, and failed with this one. */
+const KNOWN: Readonly<Record<string, number>> = { metastable: 3 };
 
-const cases = [...SEEDS.flatMap((seed) => labs.map(({ id }) => [id, seed] as const)), ...KNOWN];
+const cases = labs.flatMap(({ id }) =>
+  (SEEDS ?? [KNOWN[id] ?? 1]).map((seed) => [id, seed] as const),
+);
 
 describe("labs", () => {
   it.each(cases)("%s with seed %d", { timeout: 900_000 }, (id, seed) => {
