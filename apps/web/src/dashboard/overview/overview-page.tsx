@@ -95,7 +95,7 @@ function Content({ destinations, isComplete, oldestAgeMs }: Loaded) {
       <Card
         title={troubled.length > 0 ? "Destinations in trouble" : "Destinations"}
         aside={
-          <Link page="destinations">All {formatInteger(destinations.length)} destinations</Link>
+          <Link page="destinations">All destinations ({formatInteger(destinations.length)})</Link>
         }
       >
         <DestinationTable destinations={shown} />
