@@ -61,6 +61,7 @@ const STORE_CONTRACT = [
   "model/task.ts",
   "model/store-wrappers/timed-store.ts",
   "model/transfer/compare.ts",
+  "model/transfer/pages.ts",
   "model/transfer/rows.ts",
   "model/transfer/transfer.ts",
   "model/store-wrappers/wrapped.ts",

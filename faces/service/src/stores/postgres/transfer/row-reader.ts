@@ -3,7 +3,7 @@
  * last row that was examined.
  */
 import type { RowPage } from "../../../model/store.ts";
-import { positionOf } from "../../../model/transfer/compare.ts";
+import { pageOf, type ReadPage, type ReadPages, startOf } from "../../../model/transfer/pages.ts";
 import type {
   StoreTransfer,
   TransferAttempt,
@@ -71,23 +71,6 @@ const KEYS = `WITH page AS MATERIALIZED (
     WHERE t.tenant_id = page.tenant_id AND t.task_id = page.task_id)
   FROM page ORDER BY tenant_id, idempotency_key`;
 
-/** The first position of each kind. Attempts begin with a task, which they include. */
-const FIRST: Readonly<Record<TransferKind, readonly Cell[]>> = {
-  policy: ["", "", 0],
-  destination: ["", ""],
-  document: ["", "", ""],
-  task: ["", ""],
-  attempt: ["", "", 0],
-  key: ["", ""],
-};
-
-type ReadPage<Kind extends TransferKind> = (
-  after: readonly Cell[],
-  limit: number,
-) => Promise<TransferPage<Kind>>;
-
-type ReadPages = { readonly [Kind in TransferKind]: ReadPage<Kind> };
-
 export function rowReader(run: Run): StoreTransfer["read"] {
   const paged =
     <Kind extends TransferKind>(
@@ -105,17 +88,7 @@ export function rowReader(run: Run): StoreTransfer["read"] {
     attempt: (after, limit) => attemptPage(run, after, limit),
     key: async (after, limit) => keyPage(await run(KEYS, [...after, limit]), limit),
   };
-  return (kind, { limit, cursor }: RowPage) =>
-    pages[kind](cursor === undefined ? FIRST[kind] : (JSON.parse(cursor) as Cell[]), limit);
-}
-
-function pageOf<Kind extends TransferKind>(
-  kind: Kind,
-  rows: readonly TransferRows[Kind][],
-  limit: number,
-): TransferPage<Kind> {
-  const last = rows.length < limit ? undefined : rows.at(-1);
-  return { rows, cursor: last === undefined ? null : JSON.stringify(positionOf(kind, last)) };
+  return (kind, { limit, cursor }: RowPage) => pages[kind](startOf(kind, cursor), limit);
 }
 
 /** Examines a bounded number of further tasks, because most of them may have no attempt. */

@@ -3,7 +3,7 @@
  * the position of the last row that was examined.
  */
 import { KEY_RETENTION_MS, type RowPage } from "../../../model/store.ts";
-import { positionOf } from "../../../model/transfer/compare.ts";
+import { pageOf, type ReadPage, type ReadPages, startOf } from "../../../model/transfer/pages.ts";
 import type {
   KeyRow,
   StoreTransfer,
@@ -62,23 +62,6 @@ const KEYS = `SELECT k.tenant_id, k.idempotency_key, k.task_id, k.fingerprint, k
   FROM idempotency_keys k WHERE (k.tenant_id, k.idempotency_key) > (?, ?)
   ORDER BY k.tenant_id, k.idempotency_key LIMIT ${ANY_LIMIT}`;
 
-/** The first position of each kind. Attempts begin with a task, which they include. */
-const FIRST: Readonly<Record<TransferKind, readonly Cell[]>> = {
-  policy: ["", "", 0],
-  destination: ["", ""],
-  document: ["", "", ""],
-  task: ["", ""],
-  attempt: ["", "", 0],
-  key: ["", ""],
-};
-
-type ReadPage<Kind extends TransferKind> = (
-  after: readonly Cell[],
-  limit: number,
-) => Promise<TransferPage<Kind>>;
-
-type ReadPages = { readonly [Kind in TransferKind]: ReadPage<Kind> };
-
 export function rowReader(reader: Reader): StoreTransfer["read"] {
   const paged =
     <Kind extends TransferKind>(
@@ -96,17 +79,7 @@ export function rowReader(reader: Reader): StoreTransfer["read"] {
     attempt: (after, limit) => attemptPage(reader, after, limit),
     key: async (after, limit) => keyPage(await reader.all(KEYS, [...after, limit]), limit),
   };
-  return (kind, { limit, cursor }: RowPage) =>
-    pages[kind](cursor === undefined ? FIRST[kind] : (JSON.parse(cursor) as Cell[]), limit);
-}
-
-function pageOf<Kind extends TransferKind>(
-  kind: Kind,
-  rows: readonly TransferRows[Kind][],
-  limit: number,
-): TransferPage<Kind> {
-  const last = rows.length < limit ? undefined : rows.at(-1);
-  return { rows, cursor: last === undefined ? null : JSON.stringify(positionOf(kind, last)) };
+  return (kind, { limit, cursor }: RowPage) => pages[kind](startOf(kind, cursor), limit);
 }
 
 /** Examines a bounded number of further tasks, because most of them may have no attempt. */
