@@ -1,0 +1,140 @@
+/**
+ * Memory store: idempotency keys of one process, for tests and for single processes whose keys may be
+ * lost in a restart.
+ */
+import { assertRange, RedriveError, systemTime, type TimeSource } from "@redrive/core";
+import {
+  assertClaim,
+  assertLease,
+  assertSettlement,
+  type Claim,
+  type ClaimResult,
+  type IdempotencyStore,
+  type Settlement,
+} from "./idempotency-store.ts";
+
+export interface MemoryStoreOptions {
+  /** Keys to remember at most. A claim beyond them fails with `STORE_FULL`. Default: 100,000. */
+  readonly maxKeys?: number | undefined;
+  /** Default: the system's. */
+  readonly clock?: Pick<TimeSource, "now"> | undefined;
+}
+
+interface Entry {
+  readonly fingerprint: string;
+  readonly owner: string;
+  readonly takeovers: number;
+  leaseUntil: number;
+  expiresAt: number;
+  result: Uint8Array | undefined;
+}
+
+/** Entries that a claim looks at to make room. */
+const SWEEP_PER_CLAIM = 64;
+
+export function memoryStore(options: MemoryStoreOptions = {}): IdempotencyStore {
+  return new MemoryStore(options);
+}
+
+class MemoryStore implements IdempotencyStore {
+  readonly #clock: Pick<TimeSource, "now">;
+  readonly #maxKeys: number;
+  readonly #entries = new Map<string, Entry>();
+  /** A live iterator: each sweep continues where the last one stopped. */
+  #unswept = this.#entries.entries();
+
+  constructor({ maxKeys = 100_000, clock = systemTime }: MemoryStoreOptions) {
+    assertRange("maxKeys", maxKeys, 1, 10_000_000);
+    this.#maxKeys = maxKeys;
+    this.#clock = clock;
+  }
+
+  async claim(key: string, claim: Claim): Promise<ClaimResult> {
+    assertClaim(key, claim);
+    const { fingerprint, owner, leaseMs, retentionMs } = claim;
+    const now = this.#clock.now();
+    const entry = this.#get(key);
+    if (entry !== undefined && !isLapsed(entry, fingerprint, now)) return found(entry, now);
+    if (!this.#entries.has(key)) this.#makeRoom();
+    const takeovers = entry === undefined ? 0 : entry.takeovers + 1;
+    const leaseUntil = now + leaseMs;
+    const expiresAt = leaseUntil + retentionMs;
+    const claimed = { fingerprint, owner, takeovers, leaseUntil, expiresAt, result: undefined };
+    this.#entries.set(key, claimed);
+    return { kind: "claimed", takeovers };
+  }
+
+  async renew(key: string, owner: string, leaseMs: number): Promise<boolean> {
+    assertLease(leaseMs);
+    const entry = this.#heldBy(owner, key);
+    if (entry === undefined || entry.result !== undefined) return false;
+    extend(entry, this.#clock.now() + leaseMs);
+    return true;
+  }
+
+  async settle(key: string, owner: string, settlement: Settlement): Promise<boolean> {
+    assertSettlement(settlement);
+    const entry = this.#heldBy(owner, key);
+    if (entry === undefined) return false;
+    entry.result = settlement.result.slice();
+    entry.expiresAt = this.#clock.now() + settlement.retentionMs;
+    return true;
+  }
+
+  async release(key: string, owner: string): Promise<boolean> {
+    const entry = this.#heldBy(owner, key);
+    return entry !== undefined && entry.result === undefined && this.#entries.delete(key);
+  }
+
+  async sweep(limit: number): Promise<number> {
+    return this.#sweep(limit);
+  }
+
+  #sweep(limit: number): number {
+    const now = this.#clock.now();
+    let removed = 0;
+    for (let looked = 0; looked < limit; looked++) {
+      const { done, value } = this.#unswept.next();
+      if (done) {
+        this.#unswept = this.#entries.entries();
+        break;
+      }
+      const [key, { expiresAt }] = value;
+      if (expiresAt <= now && this.#entries.delete(key)) removed++;
+    }
+    return removed;
+  }
+
+  #makeRoom(): void {
+    const { size } = this.#entries;
+    if (size < this.#maxKeys || this.#sweep(SWEEP_PER_CLAIM) > 0) return;
+    const text = `the memory store is full: it has ${size} keys, and maxKeys is ${this.#maxKeys}`;
+    throw new RedriveError("STORE_FULL", text);
+  }
+
+  #get(key: string): Entry | undefined {
+    const entry = this.#entries.get(key);
+    return entry !== undefined && entry.expiresAt > this.#clock.now() ? entry : undefined;
+  }
+
+  #heldBy(owner: string, key: string): Entry | undefined {
+    const entry = this.#get(key);
+    return entry?.owner === owner ? entry : undefined;
+  }
+}
+
+/** A claim without a result whose lease has ended and that a claim with this fingerprint may take. */
+function isLapsed({ result, leaseUntil, ...entry }: Entry, fingerprint: string, now: number) {
+  return result === undefined && leaseUntil <= now && entry.fingerprint === fingerprint;
+}
+
+function found({ fingerprint, result, leaseUntil }: Entry, now: number): ClaimResult {
+  if (result !== undefined) return { kind: "settled", fingerprint, result: result.slice() };
+  return { kind: "running", fingerprint, leaseLeftMs: Math.max(0, leaseUntil - now) };
+}
+
+/** A running key is remembered for as long after its new lease as after the old one. */
+function extend(entry: Entry, leaseUntil: number): void {
+  entry.expiresAt += leaseUntil - entry.leaseUntil;
+  entry.leaseUntil = leaseUntil;
+}
