@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { nodeProgram } from "../tools/setup/other-node.mjs";
+import { nodeProgram } from "../tools/setup/other-runtime.mjs";
 
 const script = fileURLToPath(new URL("./stores/run.mjs", import.meta.url));
 const args = process.argv.slice(2);

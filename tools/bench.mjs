@@ -9,7 +9,7 @@ import { buildPackages } from "./setup/build.mjs";
 import { exitOnFailure } from "./setup/failure.mjs";
 import { installIn, installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
-import { nodeProgram } from "./setup/other-node.mjs";
+import { nodeProgram } from "./setup/other-runtime.mjs";
 import { say } from "./setup/progress.mjs";
 import { inRoot } from "./setup/root.mjs";
 

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { exitOnFailure } from "./setup/failure.mjs";
 import { installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
-import { nodeProgram } from "./setup/other-node.mjs";
+import { nodeProgram } from "./setup/other-runtime.mjs";
 import { say } from "./setup/progress.mjs";
 import { inRoot } from "./setup/root.mjs";
 

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { buildPackages } from "./setup/build.mjs";
 import { findProgram, runCommand, SetupFailed } from "./setup/command.mjs";
 import { withLock } from "./setup/lock.mjs";
+import { installPacked } from "./setup/packed.mjs";
 import { say } from "./setup/progress.mjs";
 
 /** Needs that a system package provides, with all names of the program. */
@@ -25,8 +26,11 @@ export const systemPrograms = {
   promtool: { programs: ["promtool"], package: "prometheus" },
 };
 
-/** Needs without a system package: `postgres` is an npm package, `build` is `npm run build`. */
-const npmNeeds = ["postgres", "build"];
+/**
+ * Needs without a system package: `postgres` is an npm package, `build` is `npm run build`, `packed` is
+ * a project with the packed packages (`setup/packed.mjs`).
+ */
+const npmNeeds = ["postgres", "build", "packed"];
 
 /** The `needs` line must be within this many lines of the top. */
 const DECLARATION_LINES = 12;
@@ -75,6 +79,7 @@ export async function meetNeeds(files) {
   }));
   const wanted = new Set(declarations.flatMap((declaration) => declaration.needs));
   if (wanted.has("build")) await buildPackages();
+  if (wanted.has("packed")) await installPacked();
   await installMissing(missingAmong(wanted));
   return missingAmong(wanted).map((need) => ({
     need,

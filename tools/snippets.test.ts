@@ -1,18 +1,19 @@
 /**
- * Snippets: every code block of README.md and docs/ is correct. TypeScript compiles with our flags
- * and runs, unless its fence has a reason not to; its `// => value` claims are true; JSON parses; npm
- * scripts exist.
+ * Snippets: every code block of README.md, of the packages' READMEs and of docs/ is correct.
+ * TypeScript compiles with our flags and runs, unless its fence has a reason not to; its
+ * `// => value` claims are true; JSON parses; npm scripts exist.
  */
 import { readFileSync } from "node:fs";
 import { relative, sep } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { filesBelow } from "./setup/fingerprint.mjs";
-import { inRoot, root } from "./setup/root.mjs";
+import { builtWorkspaces, inRoot, root } from "./setup/root.mjs";
 import { compileSnippets } from "./snippets/compile.ts";
 import { locationOf, type Snippet, snippetsOf } from "./snippets/markdown.ts";
 import { shellProblems } from "./snippets/shell.ts";
 
-const documents = [...filesBelow(inRoot("README.md")), ...filesBelow(inRoot("docs"))];
+const packageReadmes = builtWorkspaces.map((workspace) => inRoot(workspace, "README.md"));
+const documents = [inRoot("README.md"), ...packageReadmes, ...filesBelow(inRoot("docs"))];
 const snippets = documents
   .filter((path) => path.endsWith(".md"))
   .flatMap((path) => {

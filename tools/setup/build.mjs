@@ -18,6 +18,21 @@ export async function buildPackages() {
   await buildPages();
 }
 
+/** Changes whenever a source of the packages or of the pages changes. */
+export function buildStamp() {
+  return `${sourcesStamp()} ${pagesStamp()} ${fingerprint(publishedFiles(), [])}`;
+}
+
+/** Files besides the build that tarballs contain, and the code that packs them. */
+function publishedFiles() {
+  const folders = builtWorkspaces.flatMap((workspace) =>
+    ["README.md", "bin", "scenarios"].map((name) => inRoot(workspace, name)),
+  );
+  return [...folders, inRoot("tools", "publish"), inRoot("LICENSE")]
+    .filter((path) => existsSync(path))
+    .flatMap(filesBelow);
+}
+
 async function buildWorkspaces() {
   if (isBuilt(sourcesStamp())) return;
   await withLock(SETUP_LOCK, "another setup of this checkout", async () => {

@@ -39,9 +39,15 @@ export async function installIn(folder, label) {
  * @param {string} label
  */
 async function npmCi(folder, label) {
-  // No audit and no funding messages: both use the network, and nobody reads them here.
-  const quiet = ["--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5"];
-  await runCommand({ label, ...npm(["ci", "--ignore-scripts", ...quiet]), cwd: folder });
+  // No audit and no funding messages: both use the network, and nobody reads them here. No warnings:
+  // the progress line shows the last line of the output.
+  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
+  const network = ["--prefer-offline", "--fetch-retries=5"];
+  await runCommand({
+    label,
+    ...npm(["ci", "--ignore-scripts", ...quiet, ...network]),
+    cwd: folder,
+  });
 }
 
 /**
