@@ -5,6 +5,7 @@
 import type { Clock } from "@redrive/core";
 import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
+import type { LimitChange } from "./engine/destination/limit-history.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { UnreadableDocument } from "./engine/events/document-reports.ts";
 import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
@@ -15,12 +16,10 @@ import { type Digest, Policies } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
 import type { TaskInput } from "./intake/task-input.ts";
 import { type Accepted, TaskIntake } from "./intake/task-intake.ts";
-import type { CancelRequest } from "./model/batch.ts";
 import type { ServiceDocument } from "./model/delivery/delivery-settings.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
-import { partitionByteOf } from "./model/partition.ts";
 import type { Store, Upkeep } from "./model/store.ts";
 import type { CommitListener, MeteredStore } from "./model/store-wrappers/metered-store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
@@ -31,11 +30,13 @@ import type {
   TaskCounts,
   TaskFilter,
   TaskPage,
+  TaskQuery,
 } from "./model/task-query.ts";
+import { ActivityRecorder } from "./operations/activity/activity-recorder.ts";
 import type { ResolvedAlerts } from "./operations/alerts/alert-options.ts";
 import type { Alerts } from "./operations/alerts/alerts.ts";
 import { startAlerts } from "./operations/alerts/start-alerts.ts";
-import { callbackOf } from "./operations/callback.ts";
+import { cancelRequestOf } from "./operations/callback.ts";
 import {
   DeadLetterRedriver,
   type RedriveCount,
@@ -85,10 +86,13 @@ export class Redrive {
   readonly bodies: BodyOperations;
   /** Paced redrives, which are kept in the store. */
   readonly jobs: RedriveJobs;
+  /** The last hour per minute, once it is started. */
+  readonly activity: ActivityRecorder;
+  /** Undefined: none are configured. */
+  readonly alerts: Alerts | undefined;
   readonly #intake: TaskIntake;
   readonly #destinations: DestinationOperations;
   readonly #deadLetters: DeadLetterRedriver;
-  readonly #alerts: Alerts | undefined;
   readonly #parts: RedriveParts;
   #stopping: Promise<void> | undefined;
 
@@ -105,6 +109,7 @@ export class Redrive {
       source: this,
     });
     const now = () => engine.now();
+    this.activity = new ActivityRecorder({ clock, store, engine });
     const onReplaced = (tenantId: string, policyId: string) => {
       const failed = (error: unknown) => engine.recordStoreFailure(error);
       resumeHeldTasks(store.query, engine, { tenantId, policyId }).catch(failed);
@@ -125,7 +130,7 @@ export class Redrive {
       create,
     });
     this.#destinations = new DestinationOperations({ ...parts, destinationPolicies });
-    this.#alerts = parts.alerts && startAlerts(parts.alerts, parts, intake);
+    this.alerts = parts.alerts && startAlerts(parts.alerts, parts, intake);
   }
 
   /**
@@ -167,6 +172,11 @@ export class Redrive {
     return this.#parts.store.query.list(tenantId, filter, page);
   }
 
+  /** The read side of the store, for each tenant. */
+  get query(): TaskQuery {
+    return this.#parts.store.query;
+  }
+
   /** Oldest first, with the waits before each. */
   async attempts(
     taskId: string,
@@ -190,7 +200,7 @@ export class Redrive {
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */
   async cancel(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<Cancelled> {
     const task = await this.get(taskId, tenantId);
-    const request = this.#cancelRequest(tenantId, taskId, task);
+    const request = cancelRequestOf(this.#parts, { tenantId, taskId }, task);
     const result = await this.#parts.engine.cancel(request, task ?? undefined);
     switch (result.kind) {
       case "cancelled":
@@ -202,16 +212,6 @@ export class Redrive {
       case "unknown":
         throw taskNotFound(taskId);
     }
-  }
-
-  /** Includes the callback task that the cancel creates. A task's callback URL never changes. */
-  #cancelRequest(tenantId: string, taskId: string, task: RetryTask | null): CancelRequest {
-    if (task === null || task.callbackUrl === null) return { tenantId, taskId };
-    const { engine, newId } = this.#parts;
-    const now = engine.now();
-    const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
-    const id = newId(now, partitionByteOf(taskId));
-    return { tenantId, taskId, onEnd: { CANCELLED: [callbackOf(task, end, id)] } };
   }
 
   /** Makes a waiting task due now. Guards still apply. */
@@ -281,6 +281,11 @@ export class Redrive {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<DestinationHealth | null> {
     return this.#destinations.healthOf(tenantId, destination);
+  }
+
+  /** The latest changes of its concurrency limit on this node, the oldest first. */
+  limitChanges(name: string, tenantId: string = DEFAULT_TENANT): readonly LimitChange[] {
+    return this.#destinations.limitChanges(tenantId, name);
   }
 
   /** Says in a sentence why the task is not running now. */
@@ -376,10 +381,11 @@ export class Redrive {
   async #stop(graceMs: number): Promise<void> {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
-    this.#alerts?.stop();
+    this.alerts?.stop();
     const jobs = this.jobs.stop();
     const haveEnded = await settlesWithin(clock, graceMs, jobs);
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
+    await settlesWithin(clock, CLOSE_TIMEOUT_MS, this.activity.stop());
     const closing = close();
     if (await settlesWithin(clock, CLOSE_TIMEOUT_MS, closing)) await closing;
     // Awaited last, so that a failure of a job keeps neither the engine nor the store open.

@@ -25,19 +25,9 @@ export const operations = [
     },
     {
       name: "a redrive continues though a circuit opens",
-      search: "const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));",
+      search:
+        "const why = (await this.#circuits.check(member.destination)) ?? (await this.#redrive(member));",
       replace: "const why = await this.#redrive(member);",
-    },
-    {
-      name: "a circuit that was open before the redrive pauses it",
-      search: "if (before === undefined) return undefined;",
-      replace:
-        'if (before === undefined) return rows.find((row) => row.breakerState !== "CLOSED")?.name;',
-    },
-    {
-      name: "a circuit of another destination pauses the redrive",
-      search: "this.#destinations.has(row.name) && hasOpened",
-      replace: "hasOpened",
     },
     {
       name: "a failing store ends the redrive",
@@ -52,6 +42,45 @@ export const operations = [
     {
       name: "a skipped dead letter uses a slot of the pace",
       search: "    this.#dueMs -= 1000 / this.#job.ratePerSecond;\n",
+      replace: "",
+    },
+  ]),
+  inService("operations/circuit-watch.ts", [
+    {
+      name: "a circuit that was open before the redrive pauses it",
+      search: "if (before === undefined) return undefined;",
+      replace:
+        'if (before === undefined) return rows.find((row) => row.breakerState !== "CLOSED")?.name;',
+    },
+    {
+      name: "a circuit of another destination pauses the redrive",
+      search: "this.#destinations.has(row.name) && hasOpened",
+      replace: "hasOpened",
+    },
+  ]),
+  inService("operations/activity/minute-counts.ts", [
+    {
+      name: "a minute of the last hour is counted again an hour later",
+      search: "for (const counts of this.#counts.values()) counts[slotOfMinute(passed)] = 0;",
+      replace: "",
+    },
+  ]),
+  inService("operations/activity/activity-recorder.ts", [
+    {
+      name: "the counts of this node are added to its saved ones",
+      search: "      .filter(({ id }) => id !== this.#source.engine.nodeId)\n",
+      replace: "",
+    },
+    {
+      name: "counts that could not be saved are forgotten",
+      search: "for (const [, tenant] of slice) tenant.isChanged = true;",
+      replace: "",
+    },
+  ]),
+  inService("operations/selection/count-tasks.ts", [
+    {
+      name: "the stored count ignores the other fields of a filter",
+      search: "if (Object.keys(others).length > 0) return undefined;",
       replace: "",
     },
   ]),

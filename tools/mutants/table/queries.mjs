@@ -50,8 +50,8 @@ export const queries = [
   ...inService("stores/sqlite/read/task-list.ts", [
     {
       name: "a page that used up its rows ends the list",
-      search: "return { tasks, cursor: cursor ?? null };",
-      replace: "return { tasks, cursor: null };",
+      search: "return { items, cursor: cursor ?? null };",
+      replace: "return { items, cursor: null };",
     },
     {
       name: "a slice that ends with the source continues",

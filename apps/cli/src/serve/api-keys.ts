@@ -28,6 +28,7 @@ export function acceptedKeys(store: string, apiKey: string | undefined): KeyStor
     ...file,
     find: (keyId) => (keyId === given.keyId ? given : file.find(keyId)),
     list: () => [given, ...file.list()],
+    isRevocable: (keyId) => keyId !== given.keyId && file.isRevocable(keyId),
   };
 }
 

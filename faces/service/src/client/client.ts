@@ -30,6 +30,8 @@ import type {
 } from "../schemas/task-schemas.ts";
 import { type BodyCalls, bodyCalls } from "./body-calls.ts";
 import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
+import { type SelectionCalls, selectionCalls } from "./selection-calls.ts";
+import { type SettingCalls, settingCalls } from "./setting-calls.ts";
 import {
   type ClientOptions,
   createTransport,
@@ -51,7 +53,7 @@ export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
  */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
-export interface Client extends BodyCalls {
+export interface Client extends BodyCalls, SelectionCalls, SettingCalls {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
   createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
   /** At most 1000 tasks. The service checks each one separately. */
@@ -115,9 +117,11 @@ export function createClient(options: ClientOptions): Client {
   return {
     ...taskCalls(transport, options.url),
     ...bodyCalls(transport),
+    ...selectionCalls(transport),
     ...policyCalls(transport),
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),
+    ...settingCalls(transport),
     events: (wanted = {}) => readEvents(transport, wanted),
     async isReady() {
       const { status } = await transport.send({ method: "GET", path: ["readyz"], accepts: [503] });

@@ -33,13 +33,17 @@ import { limitRoute, TimeLimit } from "./context/time-limit.ts";
 import { parseJson } from "./request/json-body.ts";
 import { sendError, sendSocketError } from "./response/error-response.ts";
 import { RouteMethods } from "./response/route-methods.ts";
+import { addActivityRoutes } from "./routes/activity-routes.ts";
+import { addAlertRoutes } from "./routes/alert-routes.ts";
 import { addBodyRoutes } from "./routes/body-routes.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
 import { addEventRoutes } from "./routes/event-routes.ts";
+import { addKeyRoutes } from "./routes/key-routes.ts";
 import { addPolicyRoutes } from "./routes/policy-routes.ts";
 import { addRedriveRoutes } from "./routes/redrive-routes.ts";
+import { addSelectionRoutes } from "./routes/selection-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
 import { addSessionRoutes } from "./routes/session-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
@@ -104,16 +108,21 @@ const ROUTES: readonly AddRoutes[] = [
   addCreateRoutes,
   addBodyRoutes,
   addTaskRoutes,
+  addSelectionRoutes,
   addPolicyRoutes,
   addDeadLetterRoutes,
   addRedriveRoutes,
   addDestinationRoutes,
+  addActivityRoutes,
   addEventRoutes,
+  addKeyRoutes,
+  addAlertRoutes,
   addSessionRoutes,
   addServiceRoutes,
 ];
 
 const OPEN_CALLER: Caller = {
+  keyId: null,
   tenantId: DEFAULT_TENANT,
   scopes: new Set(SCOPES),
   limits: {},
@@ -202,6 +211,7 @@ function createContext(
     redrive,
     clock,
     access,
+    keys,
     limit,
     streams: new EventStreams(clock, redrive.events),
     watch: new TaskWatch(clock, {
@@ -248,12 +258,21 @@ function addParsing(app: FastifyInstance): void {
   });
 }
 
+/** The bodies that their schema validates. */
+const VALIDATED: ReadonlySet<string> = new Set([
+  "/redrives",
+  "/retry-tasks/cancel",
+  "/retry-tasks/retry",
+  "/dead-letters/discard",
+  "/keys",
+]);
+
 /**
  * The intake and core validate tasks, policies and destinations; their schemas here are
  * documentation.
  */
 function isValidatedElsewhere(method: string, url: string): boolean {
-  return !(method === "POST" && url === "/redrives");
+  return !(method === "POST" && VALIDATED.has(url));
 }
 
 function createAccess(clock: Clock, options: AppOptions): Access {

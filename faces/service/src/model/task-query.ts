@@ -17,6 +17,9 @@ export interface TaskQuery {
    */
   list(tenantId: string, filter: TaskFilter, page: Page): Promise<TaskPage>;
 
+  /** The ids of the same tasks in the same order, in pages of up to `MAX_ID_PAGE`. */
+  listIds(tenantId: string, filter: TaskFilter, page: Page): Promise<TaskIdPage>;
+
   /** The tasks of a tenant by status. */
   count(tenantId: string): Promise<TaskCounts>;
 
@@ -57,10 +60,12 @@ export interface TaskFilter {
   readonly createdTo?: number;
   readonly finishedFrom?: number;
   readonly finishedTo?: number;
+  /** Whether the task was redriven, as a new task. */
+  readonly redriven?: boolean;
 }
 
 export interface Page {
-  /** 1 to 250. */
+  /** 1 to 250; up to `MAX_ID_PAGE` for ids. */
   readonly limit: number;
   /** The cursor of the previous page; opaque. */
   readonly cursor?: string;
@@ -70,6 +75,9 @@ export interface Page {
   readonly signal?: AbortSignal;
 }
 
+/** The ids of one page: about 200 kB. */
+export const MAX_ID_PAGE = 5000;
+
 /** The default of `maxRows`. */
 export const MAX_PAGE_ROWS = 20_000;
 
@@ -77,6 +85,12 @@ export interface TaskPage {
   /** At most `limit`; fewer, also on a page before the last, if `maxRows` were examined. */
   readonly tasks: readonly RetryTask[];
   /** Null on the last page, and only there. */
+  readonly cursor: string | null;
+}
+
+export interface TaskIdPage {
+  /** At most `limit`, like the tasks of a page. */
+  readonly taskIds: readonly string[];
   readonly cursor: string | null;
 }
 

@@ -12,6 +12,7 @@ import {
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
+import type { HeldLane } from "../engine/destination/waiting-lane.ts";
 import type { DisabledTarget, ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { readDestination } from "../model/stored-documents.ts";
 import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
@@ -42,6 +43,8 @@ export interface DestinationHealth {
   readonly backlog: number;
   /** When the first waiting task is due; null: none waits. */
   readonly nextDueAt: number | null;
+  /** The due tasks that a guard holds on this node, by lane. */
+  readonly held: readonly HeldLane[];
 }
 
 export interface DestinationHealthPage {
@@ -54,6 +57,7 @@ export function healthOfDestination(
   { row, tasks, nextDueAt }: StoredDestinationState,
   { guards }: Admission,
   now: number,
+  held: readonly HeldLane[] = [],
 ): DestinationHealth {
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
   const document = shownDocument(row.document) as ServiceDocument | null;
@@ -75,6 +79,7 @@ export function healthOfDestination(
     tasks,
     backlog: (tasks.PENDING ?? 0) + (tasks.IN_FLIGHT ?? 0),
     nextDueAt,
+    held,
   };
 }
 

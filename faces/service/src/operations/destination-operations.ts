@@ -4,6 +4,7 @@
  */
 import { DocumentError, remainingMs, resolveDestination } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
+import type { LimitChange } from "../engine/destination/limit-history.ts";
 import type { Engine } from "../engine/engine.ts";
 import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
@@ -107,6 +108,11 @@ export class DestinationOperations {
     return this.#healthOf(state, guards);
   }
 
+  /** The latest changes of its concurrency limit on this node, the oldest first. */
+  limitChanges(tenantId: string, name: string): readonly LimitChange[] {
+    return this.#parts.engine.destinations.find(tenantId, name)?.limits.changes ?? [];
+  }
+
   /** The saved guard state of destinations that this node has not loaded. */
   async #savedGuards(
     states: readonly StoredDestinationState[],
@@ -124,7 +130,8 @@ export class DestinationOperations {
     const { destinations } = engine;
     const destination =
       destinations.find(tenantId, name) ?? destinations.preview(state.row, guards);
-    return healthOfDestination(state, destination.admission, engine.now());
+    const now = engine.now();
+    return healthOfDestination(state, destination.admission, now, destination.shardLanes.held(now));
   }
 
   /** Says in a sentence why the task is not running now, and for which guard it waits. */

@@ -58,6 +58,8 @@ export interface RedriveJob {
   readonly createdAt: number;
   readonly finishedAt: number | null;
   readonly error: string | null;
+  /** While it runs: what it waits for, as a clause; null: it does not wait. */
+  readonly waitsFor: string | null;
 }
 
 /** A job as stored. */
@@ -86,9 +88,9 @@ export function documentOf({ job, version, runBy, runUntil }: StoredJob): Stored
 
 export function readJob({ text, version }: StoredDocument): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
-  const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
-  // Jobs of earlier versions have no skip reasons and no targets.
-  return { ...stored, job: { ...stored.job, skips, targets }, version };
+  const { skips = [], targets = null, waitsFor = null } = stored.job as Partial<RedriveJob>;
+  // Jobs of earlier versions have no skip reasons, no targets and no waits.
+  return { ...stored, job: { ...stored.job, skips, targets, waitsFor }, version };
 }
 
 const STATUSES: ReadonlySet<unknown> = new Set<RedriveJobStatus>([

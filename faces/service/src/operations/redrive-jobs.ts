@@ -97,6 +97,7 @@ export class RedriveJobs {
       createdAt,
       finishedAt: dryRun ? createdAt : null,
       error: null,
+      waitsFor: null,
     };
     if (dryRun) return job;
     const stored = this.#owned({ job, version: 1, runBy: null, runUntil: 0 });
@@ -247,7 +248,8 @@ export class RedriveJobs {
     });
     try {
       const paused = await run.run();
-      const end = paused === null ? this.#ended("DONE") : { status: "PAUSED" as const };
+      const { taskIds } = running.stored.job;
+      const end = paused === null ? this.#ended("DONE", taskIds) : { status: "PAUSED" as const };
       await this.#save(running, { ...end, error: paused });
     } catch (error) {
       if (!running.isActive() || isStopped(error)) return;
@@ -258,10 +260,10 @@ export class RedriveJobs {
     }
   }
 
-  /** The task ids are no longer needed. */
-  #ended(status: "DONE" | "CANCELLED") {
-    const { source } = this.#parts;
-    return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
+  /** The task ids are no longer needed; an empty list says that there were some. */
+  #ended(status: "DONE" | "CANCELLED", taskIds: RedriveJob["taskIds"] = null) {
+    const ids = status === "DONE" && taskIds !== null ? { taskIds: [] } : {};
+    return { status, finishedAt: this.#parts.source.now(), ...ids };
   }
 
   #progress(running: RunningRedrive, counts: Counts): void {
@@ -330,8 +332,8 @@ export class RedriveJobs {
   #latest(job: RedriveJob): RedriveJob {
     const running = this.#running.get(job.redriveId);
     if (running === undefined || job.status !== "RUNNING") return job;
-    const { redriven, skipped, skips } = running.stored.job;
-    return { ...job, redriven, skipped, skips };
+    const { redriven, skipped, skips, waitsFor } = running.stored.job;
+    return { ...job, redriven, skipped, skips, waitsFor };
   }
 
   async #count(

@@ -7,6 +7,7 @@ import { type Clock, RedriveError } from "@redrive/core";
 import type { DestinationRow } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
+import { CircuitWatch } from "./circuit-watch.ts";
 import type { RedriveScope } from "./dead-letter-redriver.ts";
 import { membershipOf, type RedriveJob } from "./redrive-job.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
@@ -38,6 +39,8 @@ export interface Counts {
   readonly redriven: number;
   readonly skipped: number;
   readonly skips: readonly Skips[];
+  /** What the run waits for now, as a clause; null: it does not wait. */
+  readonly waitsFor: string | null;
 }
 
 /** Why it paused; null: it is done. */
@@ -82,14 +85,12 @@ export class RedriveRun {
   readonly #control: RunControl;
   /** When the next task may be created. */
   #dueMs: number;
-  /** The circuits that were not closed at the last check. */
-  #circuits: ReadonlyMap<string, DestinationRow> | undefined;
-  readonly #destinations = new Set<string>();
+  readonly #circuits: CircuitWatch;
   /** The new tasks of the canary. */
   readonly #canaryTasks: string[] = [];
-  #checkedMs = Number.NEGATIVE_INFINITY;
   #redriven = 0;
   #skips: readonly Skips[] = [];
+  #waitsFor: string | null = null;
 
   constructor(clock: Clock, source: RedriveSource, job: RedriveJob, control: RunControl) {
     this.#clock = clock;
@@ -97,13 +98,14 @@ export class RedriveRun {
     this.#job = job;
     this.#control = control;
     this.#dueMs = clock.monotonicMs();
+    this.#circuits = new CircuitWatch(clock, () => source.openCircuits(job.tenantId));
   }
 
   /** Resolves when it is done, has paused, or was stopped. */
   async run(): Promise<RunEnd> {
     for await (const member of membersOf(this.#members(), this.#job)) {
       if (!this.#control.isRunning()) return null;
-      const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));
+      const why = (await this.#circuits.check(member.destination)) ?? (await this.#redrive(member));
       if (why !== undefined) return why;
     }
     return null;
@@ -142,7 +144,14 @@ export class RedriveRun {
 
   #reportProgress(): void {
     const skips = this.#skips;
-    this.#control.progress({ redriven: this.#redriven, skipped: skippedIn(skips), skips });
+    const counts = { redriven: this.#redriven, skipped: skippedIn(skips), skips };
+    this.#control.progress({ ...counts, waitsFor: this.#waitsFor });
+  }
+
+  #reportWait(waitsFor: string | null): void {
+    if (this.#waitsFor === waitsFor) return;
+    this.#waitsFor = waitsFor;
+    this.#reportProgress();
   }
 
   async #createTask(member: RetryTask): Promise<string | null> {
@@ -177,8 +186,10 @@ export class RedriveRun {
   async #pace(): Promise<void> {
     const nowMs = () => this.#clock.monotonicMs();
     while (this.#dueMs > nowMs() && this.#control.isRunning()) {
+      if (this.#dueMs - nowMs() > MAX_SLEEP_MS) this.#reportWait("its rate");
       await this.#sleep(Math.min(MAX_SLEEP_MS, Math.max(STEP_MS, this.#dueMs - nowMs())));
     }
+    this.#reportWait(null);
     this.#dueMs = Math.max(this.#dueMs, nowMs() - STEP_MS) + 1000 / this.#job.ratePerSecond;
   }
 
@@ -190,6 +201,7 @@ export class RedriveRun {
       } catch (error) {
         const isPassing = error instanceof RedriveError && passing.includes(error.code);
         if (!isPassing || tries >= MAX_TRIES || !this.#control.isRunning()) throw error;
+        this.#reportWait(`the store: ${(error as RedriveError).message}`);
         await this.#sleep(MAX_SLEEP_MS);
       }
     }
@@ -203,9 +215,14 @@ export class RedriveRun {
       if (failed > taskIds.length * MAX_FAILED_SHARE) {
         return `${failed} of the first ${taskIds.length} failed: resume it to continue with the rest`;
       }
-      if (!verdicts.includes("open")) return undefined;
+      const ended = verdicts.filter((verdict) => verdict !== "open").length;
+      if (ended === taskIds.length) break;
+      this.#reportWait(
+        `the first attempts of its canary: ${ended} of ${taskIds.length} have ended`,
+      );
       await this.#sleep(STEP_MS);
     }
+    this.#reportWait(null);
     return undefined;
   }
 
@@ -217,34 +234,7 @@ export class RedriveRun {
     return task.status === "PENDING" && task.attemptNumber > 0 ? "failed" : "open";
   }
 
-  /** The reason to pause if a circuit of a destination redriven so far has opened. */
-  async #openCircuit({ destination }: RetryTask): Promise<string | undefined> {
-    this.#destinations.add(destination);
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#checkedMs < STEP_MS) return undefined;
-    this.#checkedMs = nowMs;
-    const rows = await this.#source.openCircuits(this.#job.tenantId);
-    const before = this.#circuits;
-    this.#circuits = new Map(rows.map((row) => [row.name, row]));
-    if (before === undefined) return undefined;
-    const opened = rows.find(
-      (row) => this.#destinations.has(row.name) && hasOpened(before.get(row.name), row),
-    );
-    return (
-      opened &&
-      `the circuit of ${opened.name} opened: resume the redrive once the destination has recovered`
-    );
-  }
-
   #sleep(ms: number): Promise<void> {
     return this.#clock.sleep(ms, this.#control.signal);
   }
-}
-
-/** A circuit that was already open holds tasks by itself. */
-function hasOpened(before: DestinationRow | undefined, after: DestinationRow): boolean {
-  if (after.breakerState === "CLOSED") return false;
-  return (
-    (before?.breakerState ?? "CLOSED") === "CLOSED" || after.openCount > (before?.openCount ?? 0)
-  );
 }

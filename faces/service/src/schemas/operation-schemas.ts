@@ -5,7 +5,8 @@
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
 import { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
-import { DeadFilterFields, filterFields } from "./task-schemas.ts";
+import { LANES } from "../model/task.ts";
+import { filterFields } from "./task-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
@@ -58,6 +59,7 @@ export const DeadLetterGroupList = Type.Object({
       destination: Type.String(),
       reason: NullableText,
       count: Type.Integer(),
+      redriven: Type.Integer({ description: "Those that were redriven already." }),
       firstFinishedAt: Type.Integer(),
       lastFinishedAt: Type.Integer(),
     }),
@@ -69,9 +71,13 @@ export type DeadLetterGroupList = Static<typeof DeadLetterGroupList>;
 export const Discarded = Type.Object({ discarded: Type.Integer() });
 export type Discarded = Static<typeof Discarded>;
 
+/** Without `redriven`: the set must not shrink while its members are redriven. */
+const { redriven: _, ...redriveFields } = filterFields;
+const RedriveFilter = Type.Object(redriveFields, { additionalProperties: false });
+
 export const RedriveToStart = Type.Object(
   {
-    filter: Type.Optional(DeadFilterFields),
+    filter: Type.Optional(RedriveFilter),
     taskIds: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), REDRIVE_BOUNDS.taskIds)),
     ratePerSecond: Type.Optional(Type.Number(REDRIVE_BOUNDS.ratePerSecond)),
     canary: Type.Optional(
@@ -112,6 +118,12 @@ export const RedriveView = Type.Object({
   finishedAt: NullableInteger,
   error: Type.Union([Type.String(), Type.Null()], {
     description: "Why it failed or paused automatically.",
+  }),
+  waitsFor: Type.Union([Type.String(), Type.Null()], {
+    description: "While it runs: what it waits for. Null: it does not wait.",
+  }),
+  filter: Type.Union([RedriveFilter, Type.Null()], {
+    description: "The frozen filter that selects its dead letters. Null: selected by their ids.",
   }),
 });
 export type RedriveView = Static<typeof RedriveView>;
@@ -178,6 +190,16 @@ export const DestinationView = Type.Object({
   nextDueAt: Type.Union([Type.Integer(), Type.Null()], {
     description: "Of the first waiting task.",
   }),
+  held: Type.Array(
+    Type.Object({
+      lane: Type.Enum([...LANES], {
+        description: "First attempts, retries, or tasks that were abandoned twice.",
+      }),
+      by: Type.String({ description: "The guard that holds them." }),
+      sinceAt: Type.Integer(),
+    }),
+    { description: "The due tasks that a guard holds on the node that answers, by lane." },
+  ),
 });
 export type DestinationView = Static<typeof DestinationView>;
 

@@ -228,6 +228,9 @@ export const filterFields = {
   createdTo: Type.Optional(instant("Created before.")),
   finishedFrom: Type.Optional(instant("Ended at or after.")),
   finishedTo: Type.Optional(instant("Ended before.")),
+  redriven: Type.Optional(
+    Type.Boolean({ description: "Whether it was redriven, as a new task. Default: either." }),
+  ),
 };
 
 export const ListQuery = Type.Object(

@@ -32,6 +32,7 @@ const filters = record(
     createdTo: integer({ min: T0, max: T0 + 8 * LONG_MS }),
     finishedFrom: integer({ min: T0, max: T0 + 9 * LONG_MS }),
     finishedTo: integer({ min: T0, max: T0 + 9 * LONG_MS }),
+    redriven: constantFrom(true, false),
   },
   { requiredKeys: [] },
 );
@@ -55,6 +56,7 @@ export function listConformance(store: () => Store): void {
               .map(({ taskId }) => taskId);
             const listed = await listAll(store(), filter, page, at);
             expect(listed).toEqual(expected.sort().reverse());
+            expect(await idsOf(store(), filter, page)).toEqual(expected);
           },
         ),
         { numRuns: 80 },
@@ -110,8 +112,13 @@ async function fill(store: Store): Promise<readonly RetryTask[]> {
   await store.commit(batch({ now: T0 + 9 * LONG_MS - 1, settles: settles.slice(9) }));
   const waiting = creates.filter((_, n) => n % 6 === 1).map(({ task }) => task);
   await store.commit(batch({ now: T0 + 9 * LONG_MS - 1, cancels: waiting }));
+  const redrives = settles
+    .filter(({ status, tenantId }) => status === "EXHAUSTED" && tenantId === TENANT)
+    .slice(0, 4)
+    .map(({ taskId }) => create({ redrivenFrom: taskId, createdAt: T0 + 8 * LONG_MS }));
+  await store.commit(batch({ now: T0 + 9 * LONG_MS - 1, creates: redrives }));
   const tasks = await Promise.all(
-    creates.map(({ task }) => store.query.get(task.tenantId, task.taskId)),
+    [...creates, ...redrives].map(({ task }) => store.query.get(task.tenantId, task.taskId)),
   );
   return tasks.filter((task) => task !== null).filter(({ tenantId }) => tenantId === TENANT);
 }
@@ -153,6 +160,19 @@ async function listAll(
   return ids;
 }
 
+async function idsOf(store: Store, filter: TaskFilter, page: Page): Promise<readonly string[]> {
+  const ids: string[] = [];
+  let cursor: string | null | undefined;
+  while (cursor !== null) {
+    const next = { ...page, ...(cursor !== undefined && { cursor }) };
+    const found = await store.query.listIds(TENANT, filter, next);
+    expect(found.taskIds.length).toBeLessThanOrEqual(page.limit);
+    ids.push(...found.taskIds);
+    cursor = found.cursor;
+  }
+  return ids;
+}
+
 /** For another tenant, and a newer one of this tenant, which is removed again. */
 async function addTask(store: Store): Promise<void> {
   const later = { createdAt: T0 + 20 * LONG_MS };
@@ -170,13 +190,14 @@ async function addTask(store: Store): Promise<void> {
 }
 
 function matches(filter: TaskFilter, task: RetryTask): boolean {
-  const { label, createdFrom, createdTo, finishedFrom, finishedTo, ...equal } = filter;
+  const { label, createdFrom, createdTo, finishedFrom, finishedTo, redriven, ...equal } = filter;
   const isWithin = (at: number | null, from = 0, to = Number.POSITIVE_INFINITY) =>
     at !== null && at >= from && at < to;
   const hasEnd = finishedFrom !== undefined || finishedTo !== undefined;
   return (
     Object.entries(equal).every(([field, value]) => task[field as keyof RetryTask] === value) &&
     (label === undefined || task.labels[label.name] === label.value) &&
+    (redriven === undefined || redriven === (task.redrivenTo !== null)) &&
     isWithin(task.createdAt, createdFrom, createdTo) &&
     (!hasEnd || isWithin(task.finishedAt, finishedFrom, finishedTo))
   );

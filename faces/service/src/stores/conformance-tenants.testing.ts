@@ -111,6 +111,10 @@ const READS = {
     call: ({ query }, tenantId) => query.list(tenantId, {}, PAGE),
     absent: { tasks: [], cursor: null },
   },
+  "query.listIds": {
+    call: ({ query }, tenantId) => query.listIds(tenantId, {}, PAGE),
+    absent: { taskIds: [], cursor: null },
+  },
   "query.count": {
     call: ({ query }, tenantId) => query.count(tenantId),
     absent: {},

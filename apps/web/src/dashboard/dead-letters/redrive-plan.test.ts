@@ -6,6 +6,7 @@ const group = {
   destination: "pay",
   reason: "attempts",
   count: 3,
+  redriven: 1,
   firstFinishedAt: 1000,
   lastFinishedAt: 2000,
 };

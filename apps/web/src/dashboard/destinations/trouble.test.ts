@@ -1,27 +1,11 @@
 /** Tests that trouble is described in sentences and sorted by severity. */
 import { expect, test } from "vitest";
 import type { DestinationView } from "../service/client.ts";
+import { destinationWith } from "./destination.testing.ts";
 import { byTrouble, totalTasks, troubleOf } from "./trouble.ts";
 
 const NOW = 100_000;
-const destination = (fields: Partial<DestinationView>): DestinationView => ({
-  name: "pay",
-  document: null,
-  unreadable: null,
-  pausedAt: null,
-  disabledTargets: [],
-  gateUntil: 0,
-  breakerState: "CLOSED",
-  openUntil: 0,
-  rateUntil: 0,
-  retryBudget: "open",
-  concurrency: { inFlight: 1, limit: 10 },
-  latency: null,
-  tasks: {},
-  backlog: 0,
-  nextDueAt: null,
-  ...fields,
-});
+const destination = destinationWith;
 
 test("a healthy destination is not in trouble", () => {
   expect(troubleOf(destination({}), NOW)).toEqual({ severity: 0, sentences: [] });

@@ -3,7 +3,7 @@
  * options keeps its state; a guard with changed options starts fresh. An open circuit stays open in
  * both cases, because the destination is still failing.
  */
-import { adoptBreaker, type GuardOptions, type Guards } from "@redrive/core";
+import { adoptBreaker, createConcurrency, type GuardOptions, type Guards } from "@redrive/core";
 
 /** Guards, and the options that created them. */
 export interface ConfiguredGuards {
@@ -32,6 +32,14 @@ export function keepOpen(from: Guards, to: Guards, now: number): void {
   if (from.breaker && to.breaker && from.breaker !== to.breaker) {
     adoptBreaker(to.breaker, now, from.breaker);
   }
+}
+
+/** New guards would behave the same: the circuit is closed, and the limit is not below the initial one. */
+export function areLikeNew({ breaker, concurrency }: Partial<Guards>, at: number): boolean {
+  if (breaker !== undefined && breaker.state !== "CLOSED") return false;
+  if (concurrency === undefined) return true;
+  const { limit } = createConcurrency(concurrency.options, at).estimate;
+  return concurrency.ramp === 0 && concurrency.estimate.limit >= limit;
 }
 
 /** Options are flat. The order of the fields in a document has no meaning. */

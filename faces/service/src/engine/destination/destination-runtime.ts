@@ -9,7 +9,6 @@ import {
   type Breaker,
   BudgetShare,
   classifyOutcome,
-  createConcurrency,
   createGuards,
   FleetAdmission,
   type FleetShare,
@@ -43,9 +42,10 @@ import {
 import { LANES } from "../../model/task.ts";
 import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
-import { keepOpen, keepUnchanged } from "./changed-guards.ts";
+import { areLikeNew, keepOpen, keepUnchanged } from "./changed-guards.ts";
 import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
+import { LimitHistory } from "./limit-history.ts";
 import { type Lanes, ShardLanes, type WaitingLane } from "./waiting-lane.ts";
 
 /** A lane of a destination of this node. */
@@ -85,6 +85,7 @@ export class DestinationRuntime {
   users = 0;
   /** When a permit was last requested or an attempt ended. */
   usedAt: number;
+  readonly limits = new LimitHistory();
   readonly fleetState: FleetState;
   readonly #fleet: FleetView<DestinationRuntime>;
   /** The tenant's share of the retry budget of the whole service. */
@@ -216,11 +217,7 @@ export class DestinationRuntime {
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
     if (this.shardLanes.dueAt(LANES) < Number.POSITIVE_INFINITY) return false;
-    const { breaker, concurrency } = this.#admission?.guards ?? {};
-    if (breaker !== undefined && breaker.state !== "CLOSED") return false;
-    if (concurrency === undefined) return true;
-    const { limit } = createConcurrency(concurrency.options, at).estimate;
-    return concurrency.ramp === 0 && concurrency.estimate.limit >= limit;
+    return areLikeNew(this.#admission?.guards ?? {}, at);
   }
 
   /** For reports about the document. */
@@ -316,7 +313,9 @@ export class DestinationRuntime {
     this.usedAt = now;
     const { breaker } = this.guards;
     const verdict = classifyOutcome(policy, outcome);
+    this.limits.follow(this.guards.concurrency, now);
     this.admission.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
+    this.limits.follow(this.guards.concurrency, now, outcome);
   }
 
   /** Nothing was sent: returns everything that the permit took. */

@@ -2,8 +2,9 @@
  * Waiting lane: the tasks of a destination that wait in one lane, as far as this node knows. A lane
  * stores no tasks, only when the earliest one is due and what holds it.
  */
+import type { HoldReason } from "@redrive/core";
 import type { Lane } from "../../model/task.ts";
-import type { HoldableLane } from "./lane-hold.ts";
+import { type HoldableLane, holdOf } from "./lane-hold.ts";
 
 /** `Destination` is a type parameter so that this file does not import the destination. */
 export interface WaitingLane<Destination = unknown> extends HoldableLane {
@@ -72,6 +73,23 @@ export class ShardLanes<Destination> {
     }
     return earliest;
   }
+
+  /** The lanes whose earliest task is due and held by a guard. */
+  held(now: number): readonly HeldLane[] {
+    const all = this.#byShard.flatMap((lanes) => (lanes ? Object.values(lanes) : []));
+    return all.flatMap((lane) => {
+      const isHeld = lane.dueAt <= now && lane.heldUntil === Number.POSITIVE_INFINITY;
+      const hold = isHeld ? holdOf(lane, lane.dueAt) : undefined;
+      return hold === undefined ? [] : [{ lane: lane.lane, by: hold.by, sinceAt: hold.since }];
+    });
+  }
+}
+
+/** A guard holds the due tasks of a lane. */
+export interface HeldLane {
+  readonly lane: Lane;
+  readonly by: HoldReason;
+  readonly sinceAt: number;
 }
 
 /** A task of the lane is due, and no known guard or limit holds it. */

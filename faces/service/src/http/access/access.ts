@@ -13,6 +13,8 @@ export type Session = ReturnType<Sessions["create"]>;
 
 /** The caller of a request. */
 export interface Caller {
+  /** Null: no key is required. */
+  readonly keyId: string | null;
   readonly tenantId: string;
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
@@ -145,8 +147,8 @@ export class Access {
   #callerOf(record: KeyRecord): Caller {
     let caller = this.#callers.get(record);
     if (caller === undefined) {
-      const { tenantId, scopes, limits = {} } = record;
-      caller = { tenantId, scopes: new Set(scopes), limits };
+      const { keyId, tenantId, scopes, limits = {} } = record;
+      caller = { keyId, tenantId, scopes: new Set(scopes), limits };
       this.#callers.set(record, caller);
     }
     return caller;
@@ -154,7 +156,7 @@ export class Access {
 }
 
 /** The caller of a public route without a key: it has no tenant and no scope. */
-const PUBLIC_CALLER: Caller = { tenantId: "", scopes: new Set(), limits: {} };
+const PUBLIC_CALLER: Caller = { keyId: null, tenantId: "", scopes: new Set(), limits: {} };
 
 const KEY_REQUIRED = "send a valid API key as `Authorization: Bearer rdv_...`";
 

@@ -70,6 +70,10 @@ export interface KeyStore {
   add(record: KeyRecord): void;
   /** False if there is no such key. */
   revoke(keyId: string): boolean;
+  /** Keys that are added outlast the process. */
+  readonly isChangeable: boolean;
+  /** False for a key that is set where the service is started. */
+  isRevocable(keyId: string): boolean;
 }
 
 export interface NewKey {
@@ -145,6 +149,8 @@ export function memoryKeyStore(records: readonly KeyRecord[] = []): KeyStore {
       byId.set(record.keyId, record);
     },
     revoke: (keyId) => byId.delete(keyId),
+    isChangeable: false,
+    isRevocable: (keyId) => byId.has(keyId),
   };
 }
 
@@ -211,6 +217,8 @@ export function fileKeyStore(
       write();
       return true;
     },
+    isChangeable: true,
+    isRevocable: (keyId) => records.has(keyId),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Redrive } from "../../redrive.ts";
 import type { Access, Caller, RouteScope } from "../access/access.ts";
+import type { KeyStore } from "../access/keys.ts";
 import type { Visibility } from "../response/views.ts";
 import type { Backlog } from "./backlog.ts";
 import type { EventStreams } from "./event-streams.ts";
@@ -17,6 +18,8 @@ export interface HttpContext {
   readonly redrive: Redrive;
   readonly clock: Clock;
   readonly access: Access;
+  /** Undefined: no key is required. */
+  readonly keys: KeyStore | undefined;
   readonly limit: TimeLimit;
   readonly watch: TaskWatch;
   readonly backlog: Backlog;

@@ -5,7 +5,7 @@ import type { DeadFilterFields, ListQuery } from "../../schemas/task-schemas.ts"
 /** Ignores the fields for paging. */
 export function toTaskFilter(query: DeadFilterFields & Pick<ListQuery, "status">): TaskFilter {
   const { status, label, policyId, destination, idempotencyKey, reason, lastStatus } = query;
-  const { createdFrom, createdTo, finishedFrom, finishedTo } = query;
+  const { createdFrom, createdTo, finishedFrom, finishedTo, redriven } = query;
   const filter = {
     status,
     policyId,
@@ -17,6 +17,7 @@ export function toTaskFilter(query: DeadFilterFields & Pick<ListQuery, "status">
     createdTo,
     finishedFrom,
     finishedTo,
+    redriven,
     label: label === undefined ? undefined : labelOf(label),
   };
   const given = Object.entries(filter).filter(([, value]) => value !== undefined);

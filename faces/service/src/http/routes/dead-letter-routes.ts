@@ -2,7 +2,7 @@
 import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import type { TaskFilter, TaskPage } from "../../model/task-query.ts";
-import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
+import { groupDeadLetters } from "../../operations/selection/dead-letter-groups.ts";
 import {
   DeadLetterGroupList,
   DeadLetterQuery,

@@ -143,8 +143,17 @@ async function applyToRedrive(
 }
 
 function viewJob(stored: RedriveJob): RedriveView {
-  const { tenantId: _, filter: __, taskIds: ___, targets: ____, ...job } = stored;
-  return { ...job, skips: job.skips.map((one) => ({ ...one, taskIds: [...one.taskIds] })) };
+  const { tenantId: _, filter, taskIds, targets: __, ...job } = stored;
+  return {
+    ...job,
+    skips: job.skips.map((one) => ({ ...one, taskIds: [...one.taskIds] })),
+    waitsFor: job.status === "RUNNING" ? job.waitsFor : null,
+    filter: taskIds === null ? viewFilter(filter) : null,
+  };
+}
+
+function viewFilter({ label, redriven: _, ...filter }: RedriveJob["filter"]) {
+  return { ...filter, ...(label !== undefined && { label: `${label.name}=${label.value}` }) };
 }
 
 function noSet(): Error {

@@ -26,8 +26,10 @@ export interface AlertSource {
 
 export type AlertKind = "dead-letters" | "breaker-open" | "late-tasks" | "clock-refused";
 
-interface Firing {
-  readonly kind: AlertKind;
+const TEST_SUMMARY = "This is a test: alerts arrive here.";
+
+export interface Firing {
+  readonly kind: AlertKind | "test";
   readonly since: number;
   readonly tenantId?: string | undefined;
   readonly destination?: string | undefined;
@@ -71,6 +73,28 @@ export class Alerts {
   stop(): void {
     this.#stopListening();
     this.#cancel?.();
+  }
+
+  get options(): ResolvedAlerts {
+    return this.#options;
+  }
+
+  /** The destination of the tasks that post alerts. */
+  get destination(): string {
+    return this.#ownDestination;
+  }
+
+  /** The alerts that are not over, the oldest first. */
+  firing(): readonly Firing[] {
+    return [...this.#firing.values()];
+  }
+
+  /** Posts a test alert; returns the id of its task once the task is stored. */
+  async test(): Promise<string> {
+    const now = this.#source.now();
+    const task = this.#taskOf("test", { kind: "test", since: now }, TEST_SUMMARY, {});
+    await this.#source.create(task);
+    return task.taskId;
   }
 
   #arm(): void {
@@ -150,6 +174,15 @@ export class Alerts {
   }
 
   #post(state: "firing" | "resolved", alert: Firing, summary: string, figures: object): void {
+    this.#create(this.#taskOf(state, alert, summary, figures));
+  }
+
+  #taskOf(
+    state: "firing" | "resolved" | "test",
+    alert: Firing,
+    summary: string,
+    figures: object,
+  ): NewTask {
     const { url, runbookUrl, windowMs } = this.#options;
     const { kind, since, tenantId = null, destination = null } = alert;
     const now = this.#source.now();
@@ -159,11 +192,11 @@ export class Alerts {
       ...{ tenantId, destination, ...figures, runbook },
     };
     // Nodes of a fleet see the same thing at slightly different times.
-    const window = Math.floor(now / windowMs);
+    const window = state === "test" ? now : Math.floor(now / windowMs);
     const place = sha256([JSON.stringify([tenantId, destination, window])]).slice(0, PLACE_DIGITS);
     const subject = `${kind}-${state}-${place}`;
     const report = { kind: "alert", subject, tenantId: DEFAULT_TENANT, url, body, now } as const;
-    this.#create(internalTask(report, this.#source.newTaskId(now, `alert-${subject}`)));
+    return internalTask(report, this.#source.newTaskId(now, `alert-${subject}`));
   }
 
   #create(task: NewTask): void {

@@ -23,14 +23,10 @@ export function memoryQuery(tables: Tables): TaskQuery {
       const row = rows.find(tenantId, taskId);
       return row ? taskOf(row) : null;
     },
-    async list(tenantId, filter, page) {
-      const { cursor, signal } = page;
-      if (signal?.aborted) throw new ReadAbortedError(signal);
-      const remaining = [...rows.all()]
-        .filter(({ task }) => task.tenantId === tenantId)
-        .filter(({ task }) => cursor === undefined || task.taskId < cursor)
-        .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
-      return listed(remaining, filter, page);
+    list: async (tenantId, filter, page) => list(rows, tenantId, filter, page),
+    async listIds(tenantId, filter, page) {
+      const { tasks, cursor } = list(rows, tenantId, filter, page);
+      return { taskIds: tasks.map(({ taskId }) => taskId), cursor };
     },
     ...destinationQuery(tables),
     async attempts(tenantId, taskId, { limit, cursor }) {
@@ -58,6 +54,16 @@ export function memoryQuery(tables: Tables): TaskQuery {
   };
 }
 
+function list(rows: Tables["rows"], tenantId: string, filter: TaskFilter, page: Page): TaskPage {
+  const { cursor, signal } = page;
+  if (signal?.aborted) throw new ReadAbortedError(signal);
+  const remaining = [...rows.all()]
+    .filter(({ task }) => task.tenantId === tenantId)
+    .filter(({ task }) => cursor === undefined || task.taskId < cursor)
+    .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
+  return listed(remaining, filter, page);
+}
+
 /** Examines at most `maxRows`, like a store that reads them from a disk. */
 function listed(remaining: readonly Row[], filter: TaskFilter, page: Page): TaskPage {
   const { limit, maxRows = MAX_PAGE_ROWS } = page;
@@ -79,6 +85,7 @@ function matches(filter: TaskFilter, task: RetryTask): boolean {
     [reason, task.reason],
     [lastStatus, task.lastStatus],
     [label?.value, label && task.labels[label.name]],
+    [filter.redriven, task.redrivenTo !== null],
   ];
   return (
     equals.every(([wanted, found]) => wanted === undefined || wanted === found) &&

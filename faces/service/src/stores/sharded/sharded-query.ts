@@ -20,6 +20,11 @@ const byId = (sign: 1 | -1): MergeOrder<RetryTask> => ({
 });
 const OLDEST_FIRST = byId(1);
 const NEWEST_FIRST = byId(-1);
+const IDS_NEWEST_FIRST: MergeOrder<string> = {
+  positionOf: (taskId) => taskId,
+  compare: NEWEST_FIRST.compare,
+  join: ([taskId]) => taskId as string,
+};
 const BY_NAME: MergeOrder<StoredDestinationState> = {
   positionOf: ({ row }) => row.name,
   compare: compareBytes,
@@ -50,6 +55,12 @@ export function shardedQuery(layout: ShardLayout, shards: readonly Store[]): Tas
     attempts: (tenantId, taskId, page) => ofTask(taskId).attempts(tenantId, taskId, page),
     list: (tenantId, filter, page) =>
       tasks(tenantId, page, NEWEST_FIRST, (query) => query.list(tenantId, filter, page)),
+    async listIds(tenantId, filter, page) {
+      const pages = await askAll(tenantId, (query) => query.listIds(tenantId, filter, page));
+      const parts = pages.map((one) => ({ items: one.taskIds, cursor: one.cursor }));
+      const { items, cursor } = mergedPage(parts, page.limit, IDS_NEWEST_FIRST);
+      return { taskIds: items, cursor };
+    },
     export: (tenantId, page) =>
       tasks(tenantId, page, OLDEST_FIRST, (query) => query.export(tenantId, page)),
     async count(tenantId) {

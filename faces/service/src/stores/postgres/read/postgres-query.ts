@@ -8,7 +8,7 @@ import type { Run, Sql } from "../connection/sql.ts";
 import { attemptOf } from "../rows/attempt-rows.ts";
 import { TASK_TABLES, taskColumns, taskOf } from "../rows/task-rows.ts";
 import { PageTurns } from "./page-turns.ts";
-import { listPage } from "./task-list.ts";
+import { listIdPage, listPage } from "./task-list.ts";
 
 const GET = `SELECT ${taskColumns("p.body")} FROM ${TASK_TABLES}
   WHERE t.tenant_id = $1 AND t.task_id = $2`;
@@ -31,7 +31,7 @@ const ATTEMPTS = `WITH task AS MATERIALIZED (
 const OLDEST_OPEN = `SELECT created_at FROM redrive.tasks
   WHERE tenant_id = $1 AND status = 0 ORDER BY task_id LIMIT 1`;
 
-type TaskReads = Pick<TaskQuery, "get" | "list" | "export" | "attempts" | "oldestOpen">;
+type TaskReads = Pick<TaskQuery, "get" | "list" | "listIds" | "export" | "attempts" | "oldestOpen">;
 
 export function postgresQuery(sql: Sql): TaskReads {
   const { run } = sql;
@@ -43,6 +43,8 @@ export function postgresQuery(sql: Sql): TaskReads {
     },
     list: (tenantId, filter, wanted) =>
       page(tenantId, wanted, (inside) => listPage(inside, tenantId, filter, wanted)),
+    listIds: (tenantId, filter, wanted) =>
+      page(tenantId, wanted, (inside) => listIdPage(inside, tenantId, filter, wanted)),
     export: (tenantId, wanted) =>
       page(tenantId, wanted, async (inside) => {
         const { limit, cursor = "" } = wanted;

@@ -8,6 +8,7 @@ import {
   MAX_PAGE_ROWS,
   type Page,
   type TaskFilter,
+  type TaskIdPage,
   type TaskPage,
 } from "../../../model/task-query.ts";
 import type { Cell } from "../connection/cells.ts";
@@ -31,6 +32,25 @@ const SLICE_ROWS = 2000;
 /** Entries of an index that are counted to choose one. */
 const PROBE_ROWS = 2 * SLICE_ROWS;
 
+/** What a list returns of each task. The first column is never null; the task id follows the last. */
+interface Projection<Item> {
+  readonly columns: string;
+  readonly itemOf: (cells: readonly Cell[]) => Item;
+  readonly idOf: (item: Item) => string;
+}
+
+const TASKS: Projection<RetryTask> = {
+  columns: taskColumns("NULL::bytea AS body"),
+  itemOf: taskOf,
+  idOf: ({ taskId }) => taskId,
+};
+
+const IDS: Projection<string> = {
+  columns: "t.status",
+  itemOf: ([, taskId]) => String(taskId),
+  idOf: (taskId) => taskId,
+};
+
 /** A filtered list of a tenant's tasks, newest first. */
 export async function listPage(
   run: Run,
@@ -38,26 +58,50 @@ export async function listPage(
   filter: TaskFilter,
   page: Page,
 ): Promise<TaskPage> {
+  const { items, cursor } = await readPage(run, tenantId, filter, page, TASKS);
+  return { tasks: items, cursor };
+}
+
+/** The same list, only the ids. */
+export async function listIdPage(
+  run: Run,
+  tenantId: string,
+  filter: TaskFilter,
+  page: Page,
+): Promise<TaskIdPage> {
+  const { items, cursor } = await readPage(run, tenantId, filter, page, IDS);
+  return { taskIds: items, cursor };
+}
+
+async function readPage<Item>(
+  run: Run,
+  tenantId: string,
+  filter: TaskFilter,
+  page: Page,
+  projection: Projection<Item>,
+): Promise<{ readonly items: readonly Item[]; readonly cursor: string | null }> {
   const limits = idLimits(filter);
   const probed = [...limits, ...before(page.cursor)];
   const source = await smallest(run, sourcesOf(tenantId, filter), probed);
   const { limit, maxRows = MAX_PAGE_ROWS } = page;
-  const tasks: RetryTask[] = [];
+  const items: Item[] = [];
   let { cursor } = page;
   // If every row matches, the first slice is the page.
-  let rows = limit + 1;
+  let rows = Math.min(limit + 1, SLICE_ROWS);
   for (let left = maxRows; left > 0; rows = SLICE_ROWS) {
-    const wanted = { rows: Math.min(rows, left), matches: limit + 1 - tasks.length };
-    const slice = sliceStatement(source, [...limits, ...before(cursor)], filter, wanted);
+    const wanted = { rows: Math.min(rows, left), matches: limit + 1 - items.length };
+    const conditions = [...limits, ...before(cursor)];
+    const slice = sliceStatement(source, conditions, filter, wanted, projection.columns);
     const { matches, examined, last } = sliceOf(await run(numbered(slice.sql), slice.params));
-    tasks.push(...matches);
-    if (tasks.length > limit) break;
-    if (examined < wanted.rows) return { tasks, cursor: null };
+    items.push(...matches.map(projection.itemOf));
+    if (items.length > limit) break;
+    if (examined < wanted.rows) return { items, cursor: null };
     cursor = last;
     left -= examined;
   }
-  if (tasks.length <= limit) return { tasks, cursor: cursor ?? null };
-  return { tasks: tasks.slice(0, limit), cursor: tasks[limit - 1]?.taskId ?? null };
+  if (items.length <= limit) return { items, cursor: cursor ?? null };
+  const kept = items.slice(0, limit);
+  return { items: kept, cursor: projection.idOf(kept.at(-1) as Item) };
 }
 
 function before(cursor: string | undefined): readonly Condition[] {
@@ -102,6 +146,7 @@ function sliceStatement(
   limits: readonly Condition[],
   filter: TaskFilter,
   wanted: Wanted,
+  columns: string,
 ): Condition {
   const next = nextRows(source, limits, wanted.rows);
   const matching = joined([is("t.ref = slice.ref"), ...conditionsOf(filter)]);
@@ -109,7 +154,7 @@ function sliceStatement(
     WITH slice AS MATERIALIZED (${next.sql})
     SELECT examined.last, examined.rows, matching.*
     FROM (SELECT min(task_id) AS last, count(*) AS rows FROM slice) examined
-    LEFT JOIN (SELECT ${taskColumns("NULL::bytea AS body")}, t.task_id
+    LEFT JOIN (SELECT ${columns}, t.task_id
       FROM slice CROSS JOIN ${TASK_TABLES} WHERE ${matching.sql}
       ORDER BY slice.task_id DESC LIMIT ?) matching ON true
     ORDER BY matching.task_id DESC`;
@@ -117,7 +162,7 @@ function sliceStatement(
 }
 
 interface Slice {
-  readonly matches: readonly RetryTask[];
+  readonly matches: readonly (readonly Cell[])[];
   readonly examined: number;
   /** The id of the last examined row. */
   readonly last: string;
@@ -126,7 +171,7 @@ interface Slice {
 function sliceOf(rows: Rows): Slice {
   const [last, examined] = rows[0] ?? [];
   const matches = rows.map((cells) => cells.slice(2)).filter(isTask);
-  return { matches: matches.map(taskOf), examined: Number(examined), last: String(last ?? "") };
+  return { matches, examined: Number(examined), last: String(last ?? "") };
 }
 
 function isTask([status]: readonly Cell[]): boolean {

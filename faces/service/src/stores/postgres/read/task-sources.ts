@@ -116,6 +116,9 @@ export function conditionsOf(filter: TaskFilter): readonly Condition[] {
     ["CASE WHEN t.status = 0 THEN o.last_status ELSE t.last_status END = ?", lastStatus],
   ];
   for (const [sql, value] of plain) if (value !== undefined) conditions.push(is(sql, value));
+  if (filter.redriven !== undefined) {
+    conditions.push(is(`t.redriven_to IS ${filter.redriven ? "NOT NULL" : "NULL"}`));
+  }
   if (destination !== undefined) {
     const named = "SELECT FROM redrive.destinations d WHERE d.destination_id = t.destination_id";
     conditions.push(is(`EXISTS (${named} AND d.name = ?)`, destination));

@@ -23,6 +23,10 @@ export function redisQuery(parts: DestinationQueryParts): TaskQuery {
       return task;
     },
     list,
+    async listIds(tenantId, filter, page) {
+      const { tasks, cursor } = await list(tenantId, filter, page);
+      return { taskIds: tasks.map(({ taskId }) => taskId), cursor };
+    },
     ...destinationQuery(parts),
     async attempts(tenantId, taskId, { limit, cursor }) {
       const base = keys.base(partitionOf(taskId, PARTITIONS));

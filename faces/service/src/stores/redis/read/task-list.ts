@@ -41,7 +41,7 @@ export async function listPage(
   const tasks: RetryTask[] = [];
   let last: string | undefined;
   // If every task matches, the first slice is the page.
-  let rows = limit + 1;
+  let rows = Math.min(limit + 1, SLICE_ROWS);
   for (let left = maxRows; left > 0; rows = SLICE_ROWS) {
     if (signal?.aborted) throw new ReadAbortedError(signal);
     const wanted = Math.min(rows, left);
@@ -87,11 +87,12 @@ function idLimits({ createdFrom, createdTo, finishedTo }: TaskFilter) {
 }
 
 function matches(filter: TaskFilter, task: RetryTask): boolean {
-  const { label, createdFrom, createdTo, finishedFrom, finishedTo, ...equal } = filter;
+  const { label, createdFrom, createdTo, finishedFrom, finishedTo, redriven, ...equal } = filter;
   const fields = Object.entries(equal) as readonly [keyof typeof equal, unknown][];
   return (
     fields.every(([field, value]) => value === undefined || task[field] === value) &&
     (label === undefined || task.labels[label.name] === label.value) &&
+    (redriven === undefined || redriven === (task.redrivenTo !== null)) &&
     isWithin(task.createdAt, createdFrom, createdTo) &&
     isWithin(task.finishedAt, finishedFrom, finishedTo)
   );

@@ -10,7 +10,7 @@ import { TASK_COLUMNS, TASK_TABLES, taskOf } from "../rows/task-rows.ts";
 import { destinationQuery } from "./destination-query.ts";
 import type { ReadQueue } from "./read-queue.ts";
 import type { Reader } from "./reader.ts";
-import { listPage } from "./task-list.ts";
+import { listIdPage, listPage } from "./task-list.ts";
 
 const EXPORT = `SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}
   WHERE t.tenant_id = ? AND t.task_id > ? ORDER BY t.tenant_id, t.task_id LIMIT ${ANY_LIMIT}`;
@@ -35,6 +35,8 @@ export function sqliteQuery(sql: Sql, queue: ReadQueue, pages: Reader): TaskQuer
     },
     list: (tenantId, filter, page) =>
       queue.page(tenantId, page.signal, (read) => listPage(read, tenantId, filter, page)),
+    listIds: (tenantId, filter, page) =>
+      queue.page(tenantId, page.signal, (read) => listIdPage(read, tenantId, filter, page)),
     export: (tenantId, { limit, cursor = "", signal }) =>
       queue.page(tenantId, signal, async (read) =>
         exportedPage(await read(EXPORT, [tenantId, cursor, limit + 1]), limit),

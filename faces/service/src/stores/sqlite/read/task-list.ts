@@ -9,6 +9,7 @@ import {
   MAX_PAGE_ROWS,
   type Page,
   type TaskFilter,
+  type TaskIdPage,
   type TaskPage,
 } from "../../../model/task-query.ts";
 import { ANY_LIMIT } from "../file/sql.ts";
@@ -32,6 +33,25 @@ export const SLICE_ROWS = 1000;
 /** Entries of an index that are counted to choose one. Counting reads no row. */
 const PROBE_ROWS = 5 * SLICE_ROWS;
 
+/** What a list returns of each task. The first column is never null. */
+interface Projection<Item> {
+  readonly columns: string;
+  readonly itemOf: (cells: Cell[]) => Item;
+  readonly idOf: (item: Item) => string;
+}
+
+const TASKS: Projection<RetryTask> = {
+  columns: TASK_COLUMNS_NO_BODY,
+  itemOf: taskOf,
+  idOf: ({ taskId }) => taskId,
+};
+
+const IDS: Projection<string> = {
+  columns: "t.task_id",
+  itemOf: ([taskId]) => taskId as string,
+  idOf: (taskId) => taskId,
+};
+
 /** A filtered list of a tenant's tasks, newest first. */
 export async function listPage(
   read: Read,
@@ -39,28 +59,52 @@ export async function listPage(
   filter: TaskFilter,
   page: Page,
 ): Promise<TaskPage> {
+  const { items, cursor } = await readPage(read, tenantId, filter, page, TASKS);
+  return { tasks: items, cursor };
+}
+
+/** The same list, only the ids. */
+export async function listIdPage(
+  read: Read,
+  tenantId: string,
+  filter: TaskFilter,
+  page: Page,
+): Promise<TaskIdPage> {
+  const { items, cursor } = await readPage(read, tenantId, filter, page, IDS);
+  return { taskIds: items, cursor };
+}
+
+async function readPage<Item>(
+  read: Read,
+  tenantId: string,
+  filter: TaskFilter,
+  page: Page,
+  projection: Projection<Item>,
+): Promise<{ readonly items: readonly Item[]; readonly cursor: string | null }> {
   const limits = idLimits(filter);
   const source = await smallest(read, sourcesOf(tenantId, filter), [
     ...limits,
     ...before(page.cursor),
   ]);
   const { limit, maxRows = MAX_PAGE_ROWS } = page;
-  const tasks: RetryTask[] = [];
+  const items: Item[] = [];
   let { cursor } = page;
   // If every row matches, the first slice is the page.
-  let rows = limit + 1;
+  let rows = Math.min(limit + 1, SLICE_ROWS);
   for (let left = maxRows; left > 0; rows = SLICE_ROWS) {
-    const wanted = { rows: Math.min(rows, left), matches: limit + 1 - tasks.length };
-    const slice = sliceStatement(source, [...limits, ...before(cursor)], filter, wanted);
+    const wanted = { rows: Math.min(rows, left), matches: limit + 1 - items.length };
+    const conditions = [...limits, ...before(cursor)];
+    const slice = sliceStatement(source, conditions, filter, wanted, projection.columns);
     const { matches, examined, last } = sliceOf(await read(slice.sql, slice.params));
-    tasks.push(...matches);
-    if (tasks.length > limit) break;
-    if (examined < wanted.rows) return { tasks, cursor: null };
+    items.push(...matches.map(projection.itemOf));
+    if (items.length > limit) break;
+    if (examined < wanted.rows) return { items, cursor: null };
     cursor = last;
     left -= examined;
   }
-  if (tasks.length <= limit) return { tasks, cursor: cursor ?? null };
-  return { tasks: tasks.slice(0, limit), cursor: tasks[limit - 1]?.taskId ?? null };
+  if (items.length <= limit) return { items, cursor: cursor ?? null };
+  const kept = items.slice(0, limit);
+  return { items: kept, cursor: projection.idOf(kept.at(-1) as Item) };
 }
 
 function before(cursor: string | undefined): readonly Condition[] {
@@ -107,6 +151,7 @@ function sliceStatement(
   limits: readonly Condition[],
   filter: TaskFilter,
   wanted: Wanted,
+  columns: string,
 ): Condition {
   const next = nextRows(source, limits, wanted.rows);
   const matching = joined([
@@ -117,14 +162,14 @@ function sliceStatement(
     WITH slice AS MATERIALIZED (${next.sql})
     SELECT matching.*, examined.last, examined.rows
     FROM (SELECT min(task_id) AS last, count(*) AS rows FROM slice) examined
-    LEFT JOIN (SELECT ${TASK_COLUMNS_NO_BODY}
+    LEFT JOIN (SELECT ${columns}
       FROM slice CROSS JOIN ${TASK_TABLES} WHERE ${matching.sql}
       ORDER BY slice.task_id DESC LIMIT ${ANY_LIMIT}) matching`;
   return is(sql, ...next.params, ...matching.params, wanted.matches);
 }
 
 interface Slice {
-  readonly matches: readonly RetryTask[];
+  readonly matches: readonly Cell[][];
   readonly examined: number;
   /** The id of the last examined row. */
   readonly last: string;
@@ -134,6 +179,6 @@ function sliceOf(rows: readonly Cell[][]): Slice {
   const first = rows[0] ?? [];
   const examined = (first.at(-1) ?? 0) as number;
   const last = (first.at(-2) ?? "") as string;
-  const matches = rows.filter(([tenantId]) => tenantId !== null).map(taskOf);
+  const matches = rows.filter(([column]) => column !== null);
   return { matches, examined, last };
 }

@@ -147,6 +147,9 @@ export function conditionsOf(filter: TaskFilter): readonly Condition[] {
     ["p.idempotency_key = ?", filter.idempotencyKey],
   ];
   for (const [sql, value] of plain) if (value !== undefined) conditions.push(is(sql, value));
+  if (filter.redriven !== undefined) {
+    conditions.push(is(`t.redriven_to IS ${filter.redriven ? "NOT NULL" : "NULL"}`));
+  }
   if (label !== undefined) {
     const found = "EXISTS (SELECT 1 FROM json_each(p.labels) WHERE key = ? AND value = ?)";
     conditions.push(is(found, label.name, label.value));

@@ -3,13 +3,15 @@
  * thousand tasks is one line.
  */
 
-import type { RetryTask } from "../model/task.ts";
-import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
+import type { RetryTask } from "../../model/task.ts";
+import type { Page, TaskFilter, TaskPage } from "../../model/task-query.ts";
 
 export interface DeadLetterGroup {
   readonly destination: string;
   readonly reason: string | null;
   readonly count: number;
+  /** Those that were redriven already, as new tasks. */
+  readonly redriven: number;
   /** The earliest and the latest end in the group; epoch ms. */
   readonly firstFinishedAt: number;
   readonly lastFinishedAt: number;
@@ -56,6 +58,7 @@ function add(groups: Map<string, DeadLetterGroup>, task: RetryTask): void {
     destination,
     reason,
     count: (group?.count ?? 0) + 1,
+    redriven: (group?.redriven ?? 0) + (task.redrivenTo === null ? 0 : 1),
     firstFinishedAt: Math.min(group?.firstFinishedAt ?? finishedAt, finishedAt),
     lastFinishedAt: Math.max(group?.lastFinishedAt ?? finishedAt, finishedAt),
   });
