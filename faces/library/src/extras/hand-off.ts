@@ -3,6 +3,7 @@
  * hours; a process can only retry for seconds. The caller gets a ticket instead of a response.
  */
 import { assertRange, quote, RedriveError, systemId } from "@redrive/core";
+import { base64Of } from "../bytes/base64.ts";
 import { notify } from "../call/call-event.ts";
 import type { CallableRequest, Fallback, FallbackContext, HandOff } from "../call/options.ts";
 import { createFetch } from "../http/fetch.ts";
@@ -40,9 +41,6 @@ export interface HandOffOptions {
 /** The service sets these headers itself and refuses a task that has them. */
 const EXCLUDED_HEADERS =
   /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|idempotency-key|proxy-.*|redrive-.*|webhook-(id|timestamp|signature))$/;
-
-/** Characters per call of `fromCharCode`: the number of arguments is limited. */
-const CHUNK = 8192;
 
 /** For a destination's `onExhausted`. A call that cannot be handed off ends with its own error. */
 export function handOff(options: HandOffOptions): Fallback<never> {
@@ -104,14 +102,6 @@ async function taskOf(request: CallableRequest, options: HandOffOptions): Promis
     destination,
     labels,
   };
-}
-
-function base64Of(bytes: Uint8Array): string {
-  let binary = "";
-  for (let at = 0; at < bytes.length; at += CHUNK) {
-    binary += String.fromCharCode(...bytes.subarray(at, at + CHUNK));
-  }
-  return btoa(binary);
 }
 
 async function readTicket(response: Response, tasksUrl: string): Promise<Ticket> {

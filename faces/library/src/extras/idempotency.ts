@@ -10,3 +10,24 @@ export type {
   TransactionalStore,
 } from "../stores/idempotency-store.ts";
 export { type MemoryStoreOptions, memoryStore } from "../stores/memory-store.ts";
+export {
+  type PostgresHandle,
+  type PostgresStore,
+  type PostgresStoreOptions,
+  postgresStore,
+} from "../stores/postgres-store.ts";
+export {
+  type IoredisClient,
+  type NodeRedisClient,
+  type RedisStoreOptions,
+  redisStore,
+  type ScriptValues,
+} from "../stores/redis-store.ts";
+export {
+  type SqliteHandle,
+  type SqliteStatement,
+  type SqliteStore,
+  type SqliteStoreOptions,
+  type SqliteValue,
+  sqliteStore,
+} from "../stores/sqlite-store.ts";

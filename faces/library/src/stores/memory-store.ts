@@ -12,6 +12,7 @@ import {
   type IdempotencyStore,
   type Settlement,
 } from "./idempotency-store.ts";
+import { claimResultOf, type KeyRow } from "./key-row.ts";
 
 export interface MemoryStoreOptions {
   /** Keys to remember at most. A claim beyond them fails with `STORE_FULL`. Default: 100,000. */
@@ -54,7 +55,8 @@ class MemoryStore implements IdempotencyStore {
     const { fingerprint, owner, leaseMs, retentionMs } = claim;
     const now = this.#clock.now();
     const entry = this.#get(key);
-    if (entry !== undefined && !isLapsed(entry, fingerprint, now)) return found(entry, now);
+    const found = entry && claimResultOf(rowOf(entry, now), claim);
+    if (found !== undefined) return found;
     if (!this.#entries.has(key)) this.#makeRoom();
     const takeovers = entry === undefined ? 0 : entry.takeovers + 1;
     const leaseUntil = now + leaseMs;
@@ -123,14 +125,8 @@ class MemoryStore implements IdempotencyStore {
   }
 }
 
-/** A claim without a result whose lease has ended and that a claim with this fingerprint may take. */
-function isLapsed({ result, leaseUntil, ...entry }: Entry, fingerprint: string, now: number) {
-  return result === undefined && leaseUntil <= now && entry.fingerprint === fingerprint;
-}
-
-function found({ fingerprint, result, leaseUntil }: Entry, now: number): ClaimResult {
-  if (result !== undefined) return { kind: "settled", fingerprint, result: result.slice() };
-  return { kind: "running", fingerprint, leaseLeftMs: Math.max(0, leaseUntil - now) };
+function rowOf({ fingerprint, leaseUntil, result }: Entry, now: number): KeyRow {
+  return { fingerprint, leaseLeftMs: leaseUntil - now, result: result?.slice() ?? null };
 }
 
 /** A running key is remembered for as long after its new lease as after the old one. */

@@ -21,7 +21,7 @@ interface Runtime {
  */
 export async function sha256(parts: readonly (string | Uint8Array)[]): Promise<string> {
   const crypto = (globalThis as Runtime).process?.getBuiltinModule?.("node:crypto");
-  if (crypto === undefined) return await webHash(parts);
+  if (crypto === undefined) return await webSha256(parts);
   const hash = crypto.createHash("sha256");
   for (const part of parts) hash.update(frame(part)).update(part);
   return hash.digest("hex");
@@ -32,7 +32,8 @@ function frame(part: string | Uint8Array): string {
   return typeof part === "string" ? `text ${part.length}:` : `bytes ${part.length}:`;
 }
 
-async function webHash(parts: readonly (string | Uint8Array)[]): Promise<string> {
+/** The same hash with Web Crypto. */
+export async function webSha256(parts: readonly (string | Uint8Array)[]): Promise<string> {
   const blob = new Blob(parts.flatMap((part) => [frame(part), part]) as BlobPart[]);
   const digest = await crypto.subtle.digest("SHA-256", await blob.arrayBuffer());
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
