@@ -39,6 +39,7 @@ export {
   classifyOutcome,
   grpcOutcome,
   type Outcome,
+  recordedOutcome,
   SUCCESS,
   statusOutcome,
   type Verdict,
@@ -158,7 +159,12 @@ export {
   STOP_ATTEMPTS,
   STOP_BUDGET,
 } from "./policy/compiled-policy.ts";
-export { ERROR_CLASSES, type ErrorClass, type GrpcCode } from "./policy/error-classes.ts";
+export {
+  ERROR_CLASSES,
+  type ErrorClass,
+  GRPC_CODES,
+  type GrpcCode,
+} from "./policy/error-classes.ts";
 export {
   type BackoffKind,
   checkPolicy,
@@ -180,6 +186,7 @@ export {
   formatPercent,
   formatSignificant,
 } from "./text/format.ts";
+export { statusText } from "./text/status-text.ts";
 // Time and randomness.
 export type { AbortSignalLike } from "./time/abort.ts";
 export type { Cancel, Clock, TimeSource } from "./time/clock.ts";

@@ -14,6 +14,8 @@ function keyFor(tenantId: string, ...scopes: Scope[]): string {
 export const ADMIN = keyFor("acme", "admin");
 export const CREATOR = keyFor("acme", "tasks:create", "tasks:read");
 export const OTHER = keyFor("other", "admin");
+/** May read the metrics, which cover every tenant. */
+export const OPERATOR = keyFor("default", "admin");
 
 export interface BodyServer {
   readonly server: TestServer;

@@ -34,6 +34,7 @@ const AREAS = [
   { folder: "engine/", tests: ENGINE },
   { folder: "time/", tests: ["time/"] },
   { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
+  { folder: "deliver/grpc/", tests: ["deliver/grpc/"] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
   { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
   { folder: "deliver/", tests: ["deliver/"] },

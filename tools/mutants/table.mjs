@@ -3,6 +3,7 @@ import { bodies } from "./table/bodies.mjs";
 import { deliver } from "./table/deliver.mjs";
 import { destinations } from "./table/destinations.mjs";
 import { fleets } from "./table/fleet.mjs";
+import { grpc } from "./table/grpc.mjs";
 import { http } from "./table/http.mjs";
 import { intake } from "./table/intake.mjs";
 import { operations } from "./table/operations.mjs";
@@ -25,6 +26,7 @@ export const mutants = [
   ...bodies,
   ...fleets,
   ...deliver,
+  ...grpc,
   ...http,
   ...intake,
   ...operations,

@@ -1,7 +1,13 @@
 /** Tests of outcomes and their classification by a policy. */
 import { describe, expect, test } from "vitest";
 import { resolvePolicy } from "../policy/policy.ts";
-import { classifyOutcome, grpcOutcome, type Outcome, statusOutcome } from "./outcome.ts";
+import {
+  classifyOutcome,
+  grpcOutcome,
+  type Outcome,
+  recordedOutcome,
+  statusOutcome,
+} from "./outcome.ts";
 
 const policy = resolvePolicy({});
 
@@ -42,6 +48,17 @@ describe("gRPC codes", () => {
     ["DEADLINE_EXCEEDED", "terminal"],
   ] as const)("%s is %s", (code, verdict) => {
     expect(classifyOutcome(policy, grpcOutcome(code))).toBe(verdict);
+  });
+
+  test("a stored status is that of HTTP or a code, also CANCELLED", () => {
+    const statuses = [204, 503, 0, 14, 1];
+    expect(statuses.map((status) => classifyOutcome(policy, recordedOutcome(status)))).toEqual([
+      "success",
+      "transient",
+      "success",
+      "transient",
+      "terminal",
+    ]);
   });
 
   test("pushback is a hint, or a refusal", () => {

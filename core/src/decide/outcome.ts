@@ -2,7 +2,7 @@
  * Outcome: how one attempt ended, and how a policy classifies it. Library, service and simulator use
  * the same type. `classify.ts` turns thrown errors into outcomes.
  */
-import type { ErrorClass, GrpcCode } from "../policy/error-classes.ts";
+import { type ErrorClass, GRPC_CODES, type GrpcCode } from "../policy/error-classes.ts";
 import type { Policy } from "../policy/policy.ts";
 
 /** What an outcome means for the next attempt. */
@@ -51,6 +51,16 @@ export function grpcOutcome(code: GrpcCode, pushback?: number | "refused"): Outc
   if (code === "CANCELLED") return { kind: "aborted" };
   if (pushback === "refused") return { kind: "grpc", code, refused: true };
   return { kind: "grpc", code, ...(pushback !== undefined && { retryAfterMs: pushback }) };
+}
+
+/**
+ * The outcome of a status that was received and stored: of HTTP, or the number of a gRPC code. The policy
+ * decides about CANCELLED too, because it was the server that canceled the call.
+ */
+export function recordedOutcome(status: number): Outcome {
+  const code = GRPC_CODES[status];
+  if (code === undefined) return statusOutcome(status);
+  return code === "OK" ? SUCCESS : { kind: "grpc", code };
 }
 
 /** Classifies an outcome under a policy. */

@@ -11,6 +11,7 @@ import { memoize } from "./collections/bounded-cache.ts";
 import { checkTarget } from "./deliver/address-guard/target.ts";
 import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
+import { createGrpcSender } from "./deliver/grpc/grpc-sender.ts";
 import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.ts";
 import { deliverTasks } from "./deliver-tasks.ts";
 import { Engine } from "./engine/engine.ts";
@@ -41,6 +42,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const deliverer = createDeliverer({
     clock,
     targets,
+    createGrpcSender,
     ...(options.resolver !== undefined && { resolver: options.resolver }),
   });
   const close = async () => {

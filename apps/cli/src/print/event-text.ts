@@ -1,5 +1,5 @@
 /** Event text: an event of a task in one line, for people who follow tasks. */
-import { formatDuration } from "@redrive/core";
+import { formatDuration, statusText } from "@redrive/core";
 import type { ServiceEvent } from "@redrive/service/client";
 import type { Tone } from "./paint.ts";
 import { formatTimeOfDay } from "./relative-time.ts";
@@ -59,7 +59,7 @@ export function eventLine(
 export function attemptText({ attemptNumber = 0, attempt }: TaskEvent): string {
   if (attempt === undefined) return "without another attempt";
   const { responseStatus, errorClass, outcome, durationMs } = attempt;
-  const result = responseStatus ?? errorClass ?? outcome;
+  const result = responseStatus === null ? (errorClass ?? outcome) : statusText(responseStatus);
   return `attempt ${attemptNumber}: ${result} in ${formatDuration(Math.round(durationMs))}`;
 }
 

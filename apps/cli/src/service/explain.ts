@@ -1,5 +1,5 @@
 /** `redrive explain`: says in a few sentences what happened to a task, why it waits, and what comes next. */
-import { formatCount, formatDuration, systemClock } from "@redrive/core";
+import { formatCount, formatDuration, statusText, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
@@ -63,7 +63,8 @@ export function explainTask(task: Task, last: Attempt | undefined, now: number):
 
 function attemptSentence({ attemptNumber }: Task, last: Attempt, now: number): string {
   const { responseStatus, errorClass, outcome, durationMs, waits } = last;
-  const result = responseStatus === null ? (errorClass ?? outcome) : `status ${responseStatus}`;
+  const result =
+    responseStatus === null ? (errorClass ?? outcome) : `status ${statusText(responseStatus)}`;
   const waited = waits.length === 0 ? "" : ` It had waited: ${waitsText(waits)}.`;
   const count = formatCount(attemptNumber, "attempt");
   return `It has made ${count}; the last result, ${formatAgo(last.startedAt, now)}, was ${result} after ${formatDuration(durationMs)}.${waited}`;

@@ -66,6 +66,7 @@ export function addSend(parent: Command, terminal: Terminal): void {
     command,
     "redrive send https://example.com/orders --json '{\"order\":42}' --key order-42",
     "redrive send https://example.com/ping --method GET --policy read --wait 5s",
+    "redrive send grpcs://example.com/shop.v1.Orders/Create --data-file order.bin",
   );
   command.action((target: string, flags: SendFlags) => {
     const { url, apiKey, output } = flags;

@@ -27,8 +27,8 @@ export function addFilterFlags(command: Command): Command {
     .option("--reason <reason>", "only tasks that ended for this reason")
     .option(
       "--last-status <status>",
-      "only tasks whose last response had this status",
-      integerFlag(100, 999),
+      "only tasks whose last response had this status; 0 to 16 for gRPC",
+      integerFlag(0, 999),
     )
     .option("--since <duration>", "only tasks created within this time, such as 2h", durationFlag);
 }

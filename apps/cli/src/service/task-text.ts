@@ -2,7 +2,7 @@
  * Task text: formats tasks and their attempts. Instants are shown relative to now; only the list of
  * attempts shows the time of day.
  */
-import { formatCount, formatDuration, systemClock } from "@redrive/core";
+import { formatCount, formatDuration, statusText, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Tone } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
@@ -60,7 +60,7 @@ export function statusCell(status: Task["status"]): Cell {
 
 /** The status or the error of the last attempt. */
 export function lastResultText({ lastStatus, lastError }: Task): string {
-  return lastStatus === null ? (lastError ?? "") : String(lastStatus);
+  return lastStatus === null ? (lastError ?? "") : statusText(lastStatus);
 }
 
 /** When the task ended or is due, or that a redrive replaced it. */
@@ -136,6 +136,6 @@ function attemptTable(attempts: readonly Attempt[], style: TextStyle): readonly 
 }
 
 function responseText({ responseStatus, errorClass, errorMessage }: Attempt): string {
-  if (responseStatus !== null) return String(responseStatus);
+  if (responseStatus !== null) return statusText(responseStatus);
   return [errorClass, errorMessage].filter((text) => text !== null).join(": ");
 }

@@ -6,7 +6,14 @@
 import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
 import type { AttemptPhases, Headers } from "../model/task.ts";
 import type { BodyFault, Failure, FailureClass, Shortage } from "./failure.ts";
-import type { ResponseHead } from "./response.ts";
+import { type SecretRequest, secretsOf, secretVariants } from "./redact.ts";
+import {
+  type BodyCapture,
+  MAX_STORED_BODY,
+  type ResponseHead,
+  redactHeaders,
+  requestIdOf,
+} from "./response.ts";
 
 export interface AttemptResult {
   /** For core's `decide`. */
@@ -15,7 +22,10 @@ export interface AttemptResult {
   readonly shortage: Shortage | null;
   /** The stored body could not be read, so no complete request was sent. Default: it could. */
   readonly bodyFault?: BodyFault | undefined;
-  /** The status of the response, even if the response broke off later. */
+  /**
+   * The status of the response, even if the response broke off later: of HTTP, or the number of the
+   * gRPC code.
+   */
   readonly status: number | null;
   readonly errorClass: FailureClass | null;
   /** Contains no addresses, no secrets and no text of the target. */
@@ -55,6 +65,66 @@ export function notStarted(outcome: Outcome, failure: Failure | null): AttemptRe
     phases: NO_PHASES,
     targetRequestId: null,
   };
+}
+
+/** A failure, or a remark about a response, which has no class. */
+export type ResultNote = Omit<Failure, "errorClass"> & {
+  readonly errorClass: FailureClass | null;
+};
+
+/** What is known about an attempt while it runs. */
+export interface AttemptProgress {
+  readonly request: SecretRequest;
+  readonly head: ResponseHead | undefined;
+  readonly body: BodyCapture | undefined;
+  readonly dnsMs: number | null;
+  readonly connectMs: number | null;
+  readonly tlsMs: number | null;
+  readonly firstByteMs: number | null;
+}
+
+/** The result of an attempt that ends now. `isComplete`: the whole response was received. */
+export function resultOf(
+  progress: AttemptProgress,
+  outcome: Outcome,
+  failure: ResultNote | null,
+  isComplete: boolean,
+  durationMs: number,
+): AttemptResult {
+  const { head, body } = progress;
+  const hasResponse = head !== undefined || body !== undefined;
+  const variants = hasResponse ? secretVariants(secretsOf(progress.request)) : NONE;
+  const headers = head ? redactHeaders(head.headers, variants) : null;
+  return {
+    outcome,
+    shortage: failure?.shortage ?? null,
+    bodyFault: failure?.bodyFault,
+    status: head?.status ?? null,
+    errorClass: failure?.errorClass ?? null,
+    errorMessage: failure?.errorMessage ?? null,
+    responseHeaders: headers,
+    responseBody: body?.stored(variants, isComplete) ?? null,
+    truncated: hasResponse && (!isComplete || (body?.length ?? 0) > MAX_STORED_BODY),
+    retryAfterMs: outcome.retryAfterMs ?? null,
+    durationMs: Math.round(durationMs),
+    phases: phasesOf(progress),
+    targetRequestId: headers ? requestIdOf(headers) : null,
+  };
+}
+
+const NONE: readonly string[] = [];
+
+function phasesOf(progress: AttemptProgress): AttemptPhases {
+  return {
+    dnsMs: rounded(progress.dnsMs),
+    connectMs: rounded(progress.connectMs),
+    tlsMs: rounded(progress.tlsMs),
+    firstByteMs: rounded(progress.firstByteMs),
+  };
+}
+
+function rounded(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms);
 }
 
 /** The outcome of a response: its status, its Retry-After, and whether it forbids a retry. */

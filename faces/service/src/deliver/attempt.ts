@@ -4,37 +4,29 @@
  * limit. A complete status counts even if the rest does not arrive in time. A success whose body
  * breaks off is the exception: nobody knows what it would have said.
  */
+import type { Readable } from "node:stream";
 import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
 import type { Dispatcher } from "undici";
-import type { AttemptPhases, Headers } from "../model/task.ts";
-import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { DeadlineTimer, TimerEntry } from "../time/deadline-timer.ts";
-import { type AttemptResult, failureOutcome, responseOutcome } from "./attempt-result.ts";
-import type { Opener } from "./connector.ts";
-import { type Failure, failureOf, timeoutFailure } from "./failure.ts";
-import { secretVariants } from "./redact.ts";
+import type { Target } from "./address-guard/target.ts";
 import {
-  BodyCapture,
-  MAX_READ_BODY,
-  MAX_STORED_BODY,
-  type ResponseHead,
-  readHead,
-  redactHeaders,
-  requestIdOf,
-} from "./response.ts";
+  type AttemptProgress,
+  type AttemptResult,
+  failureOutcome,
+  responseOutcome,
+  resultOf,
+} from "./attempt-result.ts";
+import type { Opener, SocketEndpoint } from "./connector.ts";
+import { type Failure, failureOf, timeoutFailure } from "./failure.ts";
+import { onAbort } from "./light-signal.ts";
+import type { SecretRequest } from "./redact.ts";
+import { BodyCapture, MAX_READ_BODY, type ResponseHead, readHead } from "./response.ts";
 
 /** The request of an attempt, its options, and the callback for its result. */
 export interface AttemptCall {
-  readonly request: {
+  readonly request: SecretRequest & {
     /** Whose limit of lookups applies. */
     readonly tenantId?: string;
-    /**
-     * Values of headers that are not harmless must not be stored, even if the target sends them
-     * back.
-     */
-    readonly headers: Headers;
-    /** More values that must not be stored. */
-    readonly secrets?: readonly string[];
   };
   readonly options: {
     /** For the whole attempt. */
@@ -49,14 +41,35 @@ export interface AttemptCall {
   readonly settle: (result: AttemptResult) => void;
 }
 
+/** A body that is too long for memory. */
+export interface BodyStream {
+  readonly stream: Readable;
+  readonly length: number;
+}
+
+/** An attempt of a gRPC target. */
+export interface GrpcAttemptCall extends AttemptCall {
+  readonly request: AttemptCall["request"] & {
+    readonly attemptNumber: number;
+    readonly body: Uint8Array | null;
+    /** The body instead. */
+    readonly stream?: BodyStream;
+  };
+  readonly target: Target;
+  readonly endpoint: SocketEndpoint;
+  /** Alternating names and values. */
+  readonly headers: readonly string[];
+}
+
 const ABORTED: Outcome = { kind: "aborted" };
 
 /** Implements undici's older handler interface, which passes header bytes without parsing them. */
-export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
+export class Attempt implements TimerEntry, Opener, AttemptProgress, Dispatcher.DispatchHandler {
   readonly #clock: Clock;
   readonly #deadlines: DeadlineTimer;
   readonly #call: AttemptCall;
   readonly #startMs: number;
+  readonly request: SecretRequest;
   readonly #stopListening: Cancel | undefined;
   readonly deadlineMs: number;
   readonly connectTimeoutMs: number;
@@ -72,15 +85,16 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   /** Ends the request in undici; undefined until its first byte may be sent. */
   #abort: ((error?: Error) => void) | undefined;
   #sentMs = 0;
-  #firstByteMs: number | null = null;
-  #head: ResponseHead | undefined;
-  #body: BodyCapture | undefined;
+  firstByteMs: number | null = null;
+  head: ResponseHead | undefined;
+  body: BodyCapture | undefined;
 
   constructor(clock: Clock, deadlines: DeadlineTimer, call: AttemptCall) {
     const { attemptTimeoutMs, connectTimeoutMs, signal } = call.options;
     this.#clock = clock;
     this.#deadlines = deadlines;
     this.#call = call;
+    this.request = call.request;
     this.#startMs = clock.monotonicMs();
     this.deadlineMs = this.#startMs + attemptTimeoutMs;
     this.connectTimeoutMs = Math.min(connectTimeoutMs, attemptTimeoutMs);
@@ -106,31 +120,31 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   }
 
   onResponseStarted(): void {
-    this.#firstByteMs ??= this.#clock.monotonicMs() - this.#sentMs;
+    this.firstByteMs ??= this.#clock.monotonicMs() - this.#sentMs;
   }
 
   /** Also called for 1xx responses, any number of times; they are ignored. */
   onHeaders(status: number, raw: Buffer[]): boolean {
-    if (status >= 200 && !this.#isOver) this.#head = readHead(status, raw);
+    if (status >= 200 && !this.#isOver) this.head = readHead(status, raw);
     return true;
   }
 
   onData(chunk: Buffer): boolean {
     if (this.#isOver) return true;
-    this.#body ??= new BodyCapture();
-    this.#body.add(chunk);
-    if (this.#body.length > MAX_READ_BODY) this.#endEarly(undefined);
+    this.body ??= new BodyCapture();
+    this.body.add(chunk);
+    if (this.body.length > MAX_READ_BODY) this.#endEarly(undefined);
     return true;
   }
 
   onComplete(): void {
-    if (this.#head) this.#endAnswered(this.#head, true);
+    if (this.head) this.#endAnswered(this.head, true);
   }
 
   onError(error: Error): void {
     if (this.#isOver) return;
     const isSent = this.#abort !== undefined;
-    const head = this.#head;
+    const head = this.head;
     if (head && !isSuccess(head.status)) this.#endAnswered(head, false);
     else this.#endFailed(failureOf(error, isSent));
   }
@@ -138,7 +152,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   /** Ended by us, not by the target: a known status counts. No failure means an abort. */
   #endEarly(failure: Failure | undefined): void {
     if (this.#isOver) return;
-    if (this.#head) this.#endAnswered(this.#head, false);
+    if (this.head) this.#endAnswered(this.head, false);
     else if (failure) this.#endFailed(failure);
     else this.#end(ABORTED, null, false);
     this.cancelOpening?.();
@@ -158,68 +172,11 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     this.#isOver = true;
     this.#deadlines.remove(this);
     this.#stopListening?.();
-    this.#call.settle(this.#result(outcome, failure, isComplete));
-  }
-
-  #result(outcome: Outcome, failure: Failure | null, isComplete: boolean): AttemptResult {
-    const head = this.#head;
-    const variants = head ? secretVariants(secretsOf(this.#call.request)) : NONE;
-    const body = this.#body;
-    const headers = head ? redactHeaders(head.headers, variants) : null;
-    return {
-      outcome,
-      shortage: failure?.shortage ?? null,
-      bodyFault: failure?.bodyFault,
-      status: head?.status ?? null,
-      errorClass: failure?.errorClass ?? null,
-      errorMessage: failure?.errorMessage ?? null,
-      responseHeaders: headers,
-      responseBody: body?.stored(variants, isComplete) ?? null,
-      truncated: head !== undefined && (!isComplete || (body?.length ?? 0) > MAX_STORED_BODY),
-      retryAfterMs: outcome.retryAfterMs ?? null,
-      durationMs: Math.round(this.#clock.monotonicMs() - this.#startMs),
-      phases: this.#phases(),
-      targetRequestId: headers ? requestIdOf(headers) : null,
-    };
-  }
-
-  #phases(): AttemptPhases {
-    return {
-      dnsMs: rounded(this.dnsMs),
-      connectMs: rounded(this.connectMs),
-      tlsMs: rounded(this.tlsMs),
-      firstByteMs: rounded(this.#firstByteMs),
-    };
+    const durationMs = this.#clock.monotonicMs() - this.#startMs;
+    this.#call.settle(resultOf(this, outcome, failure, isComplete, durationMs));
   }
 }
-
-/** Values that must not be stored if the target sends them back. */
-function secretsOf({ headers, secrets = NONE }: AttemptCall["request"]): readonly string[] {
-  const found = Object.entries(headers).filter(([name, value]) => mayBeSecret(name, value));
-  return found.length === 0 ? secrets : [...secrets, ...found.map(([, value]) => value)];
-}
-
-/** A header with such a name is a secret, however short its value. */
-const CREDENTIALS = /auth|cookie|key|pass|secret|session|sign|token/i;
-
-/** Shorter values of other headers ("prod", "true") are ordinary words of any response. */
-const LIKELY_SECRET = 8;
-
-function mayBeSecret(name: string, value: string): boolean {
-  return !isHarmlessHeader(name) && (value.length >= LIKELY_SECRET || CREDENTIALS.test(name));
-}
-
-const NONE: readonly string[] = [];
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status <= 299;
-}
-
-function rounded(ms: number | null): number | null {
-  return ms === null ? null : Math.round(ms);
-}
-
-function onAbort(signal: AbortSignalLike, listener: () => void): Cancel {
-  signal.addEventListener("abort", listener, { once: true });
-  return () => signal.removeEventListener("abort", listener);
 }

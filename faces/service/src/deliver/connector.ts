@@ -45,11 +45,13 @@ export interface Opener {
   cancelOpening: Cancel | undefined;
 }
 
-/** Where to connect, from undici's options. */
-interface Endpoint {
+/** Where to connect. */
+export interface SocketEndpoint {
   readonly name: string;
   readonly port: number;
   readonly isTls: boolean;
+  /** The protocol to negotiate, if it uses TLS. */
+  readonly alpn: "http/1.1" | "h2";
 }
 
 export class Connector {
@@ -69,8 +71,8 @@ export class Connector {
   readonly connect: buildConnector.connector = (options, callback) => {
     const isTls = options.protocol === "https:";
     const port = Number(options.port || (isTls ? 443 : 80));
-    const endpoint = { name: options.hostname, port, isTls };
-    open(this.#parts, endpoint, this.opener).then(
+    const endpoint = { name: options.hostname, port, isTls, alpn: "http/1.1" } as const;
+    this.open(endpoint, this.opener).then(
       (socket) => {
         callback(null, socket);
         acceptContinue(socket);
@@ -78,33 +80,35 @@ export class Connector {
       (error: Error) => callback(error, null),
     );
   };
-}
 
-/** Races the opening against its timeout and its cancellation, and leaves no socket behind. */
-async function open(
-  parts: ConnectorParts,
-  endpoint: Endpoint,
-  opener: Opener | undefined,
-): Promise<Socket> {
-  const opening = new Opening(parts, endpoint, opener);
-  const timeoutMs = opener?.connectTimeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const cancelAlarm = parts.clock.alarm(timeoutMs, () => opening.end(opening.lateness()), true);
-  if (opener) opener.cancelOpening = () => opening.end(new ConnectTimeout());
-  try {
-    return await Promise.race([opening.run(), opening.ended]);
-  } catch (error) {
-    opening.end(error);
-    throw error;
-  } finally {
-    cancelAlarm();
-    if (opener) opener.cancelOpening = undefined;
+  /** Races the opening against its timeout and its cancellation, and leaves no socket behind. */
+  async open(endpoint: SocketEndpoint, opener: Opener | undefined): Promise<Socket> {
+    const { clock } = this.#parts;
+    const opening = new Opening(this.#parts, endpoint, opener);
+    const timeoutMs = opener?.connectTimeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const cancelAlarm = clock.alarm(timeoutMs, () => opening.end(opening.lateness()), true);
+    if (opener) opener.cancelOpening = () => opening.end(new ConnectTimeout());
+    try {
+      return await Promise.race([opening.run(), opening.ended]);
+    } catch (error) {
+      opening.end(error);
+      throw error;
+    } finally {
+      cancelAlarm();
+      if (opener) opener.cancelOpening = undefined;
+    }
+  }
+
+  /** Whether a connection that is open already may be used now. */
+  mayReuse({ name, port }: SocketEndpoint, address: string | undefined): boolean {
+    return mayReach(this.#parts.policy(), { address, name, port });
   }
 }
 
 /** One connection being opened, from name to socket. */
 class Opening {
   readonly #parts: ConnectorParts;
-  readonly #endpoint: Endpoint;
+  readonly #endpoint: SocketEndpoint;
   readonly #opener: Opener | undefined;
   /** Rejects when the opening is ended from outside. */
   readonly ended: Promise<never>;
@@ -114,7 +118,7 @@ class Opening {
   #socket: Socket | undefined;
   #reject: (error: unknown) => void = () => {};
 
-  constructor(parts: ConnectorParts, endpoint: Endpoint, opener: Opener | undefined) {
+  constructor(parts: ConnectorParts, endpoint: SocketEndpoint, opener: Opener | undefined) {
     this.#parts = parts;
     this.#endpoint = endpoint;
     this.#opener = opener;
@@ -162,13 +166,13 @@ class Opening {
   }
 
   #startTls(options: object): TLSSocket {
-    const { name, port } = this.#endpoint;
-    const key = `${name}:${port}`;
+    const { name, port, alpn } = this.#endpoint;
+    const key = `${alpn} ${name}:${port}`;
     const { ca, sessions } = this.#parts;
     const socket = connectTls({
       ...options,
       servername: parseAddress(name) ? "" : name.replace(/\.$/, ""),
-      ALPNProtocols: ["http/1.1"],
+      ALPNProtocols: [alpn],
       // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 would disable it otherwise.
       rejectUnauthorized: true,
       session: sessions.get(key),

@@ -9,6 +9,7 @@ import {
   type DeliverOptions,
   type DeliverRequest,
 } from "./deliverer.ts";
+import { createGrpcSender } from "./grpc/grpc-sender.ts";
 import type { Resolver } from "./lookup/resolver.ts";
 
 /** Every name resolves to this machine. */
@@ -16,7 +17,13 @@ export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", fam
 
 export function testDeliverer(options: Partial<DelivererOptions> = {}): Deliverer {
   const targets = createTargetPolicy({ mode: "loopback" });
-  return createDeliverer({ clock: systemClock, targets, resolve: everythingHere, ...options });
+  return createDeliverer({
+    clock: systemClock,
+    targets,
+    resolve: everythingHere,
+    createGrpcSender,
+    ...options,
+  });
 }
 
 export function requestTo(targetUrl: string, more: Partial<DeliverRequest> = {}): DeliverRequest {

@@ -1,9 +1,9 @@
 /**
- * Deliverer: makes one HTTP attempt safely. It uses an undici agent that opens sockets through the
+ * Deliverer: makes one attempt safely. For HTTP it uses an undici agent that opens sockets through the
  * guarded connector, follows no redirects, decompresses nothing and retries nothing; core decides
- * about retries. The end of an attempt is a value; only incorrect use throws.
+ * about retries. gRPC calls use the same connector. The end of an attempt is a value; only incorrect
+ * use throws.
  */
-import type { Readable } from "node:stream";
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
 import { memoize } from "../collections/bounded-cache.ts";
@@ -12,7 +12,7 @@ import type { Headers } from "../model/task.ts";
 import { DeadlineTimer } from "../time/deadline-timer.ts";
 import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
 import type { TargetPolicy } from "./address-guard/target-policy.ts";
-import { Attempt, type AttemptCall } from "./attempt.ts";
+import { Attempt, type AttemptCall, type BodyStream, type GrpcAttemptCall } from "./attempt.ts";
 import { type AttemptResult, notStarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
 import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
@@ -34,6 +34,21 @@ export interface DelivererOptions {
   readonly hex?: HexSource;
   /** Certificates to trust instead of the well-known ones; PEM. */
   readonly ca?: string;
+  /** Sends the attempts of gRPC targets. */
+  readonly createGrpcSender: (parts: GrpcSenderParts) => GrpcSender;
+}
+
+/** What gRPC calls share with HTTP requests. */
+export interface GrpcSenderParts {
+  readonly clock: Clock;
+  readonly deadlines: DeadlineTimer;
+  readonly connector: Connector;
+}
+
+export interface GrpcSender {
+  send(call: GrpcAttemptCall): void;
+  /** Lets running calls end, then closes every connection. */
+  close(): Promise<void>;
 }
 
 /** What to send. */
@@ -61,11 +76,6 @@ export interface DeliverRequest {
   readonly signature?: WebhookHeaders;
   /** Values besides the task's headers that must not be stored if the target sends them back. */
   readonly secrets?: readonly string[];
-}
-
-export interface BodyStream {
-  readonly stream: Readable;
-  readonly length: number;
 }
 
 export interface DeliverOptions {
@@ -109,11 +119,13 @@ class HttpDeliverer implements Deliverer {
   readonly #deadlines: DeadlineTimer;
   readonly #check: (targetUrl: string) => Target | RefusedTarget;
   readonly #agent: Agent;
+  readonly #grpc: GrpcSender;
 
   /** Mutable state: set once, by `close`. */
   #closed: Promise<void> | undefined;
 
-  constructor({ clock, targets, resolver, resolve, hex, ca }: DelivererOptions) {
+  constructor(options: DelivererOptions) {
+    const { clock, targets, resolver, resolve, hex, ca, createGrpcSender } = options;
     this.#clock = clock;
     this.#hex = hex ?? cryptoHex();
     this.#deadlines = new DeadlineTimer(clock);
@@ -127,6 +139,11 @@ class HttpDeliverer implements Deliverer {
       ca,
     });
     this.#agent = newAgent(this.#connector);
+    this.#grpc = createGrpcSender({
+      clock,
+      deadlines: this.#deadlines,
+      connector: this.#connector,
+    });
   }
 
   deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult> {
@@ -136,12 +153,18 @@ class HttpDeliverer implements Deliverer {
     const target = this.#check(request.targetUrl);
     if (!target.ok) return Promise.resolve(refused(target));
     const now = options.now ?? this.#clock.now();
-    const dispatch = dispatchOptions(target, request, this.#headers(request, now));
+    const headers = this.#headers(request, now);
+    if (target.grpc !== undefined) {
+      const endpoint = { ...target.grpc, alpn: "h2" } as const;
+      const call = { request, options, now, target, endpoint, headers };
+      return new Promise((settle) => this.#grpc.send({ ...call, settle }));
+    }
+    const dispatch = dispatchOptions(target, request, headers);
     return new Promise((settle) => this.#send(dispatch, { request, options, now, settle }));
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#agent.close();
+    this.#closed ??= Promise.all([this.#agent.close(), this.#grpc.close()]).then(() => {});
     return this.#closed;
   }
 

@@ -66,12 +66,14 @@ const TEXTS: Readonly<Record<ErrorClass, string>> = {
   reset: "the target closed the connection before its response was complete",
   dns: "the target's name could not be looked up",
   tls: "no secure connection to the target",
-  protocol: "the target's response is not valid HTTP/1.1",
+  protocol: "the target's response is not valid",
 };
+
+/** The protocol that the target should use, for messages. */
+export type TargetProtocol = "HTTP/1.1" | "HTTP/2" | "gRPC";
 
 /** Hints for codes that do not explain themselves. */
 const HINTS: Readonly<Record<string, string>> = {
-  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "it does not offer HTTP/1.1",
   ERR_SSL_WRONG_VERSION_NUMBER: "it does not use TLS on this port",
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
   CERT_HAS_EXPIRED: "its certificate has expired",
@@ -79,7 +81,11 @@ const HINTS: Readonly<Record<string, string>> = {
 };
 
 /** Converts an error of undici, Node or the connector to a failure. */
-export function failureOf(error: Error, isSent: boolean): Failure {
+export function failureOf(
+  error: Error,
+  isSent: boolean,
+  protocol: TargetProtocol = "HTTP/1.1",
+): Failure {
   if (error instanceof TargetDenied) {
     return { errorClass: "target-denied", errorMessage: error.message };
   }
@@ -89,7 +95,7 @@ export function failureOf(error: Error, isSent: boolean): Failure {
     return { errorClass: "invalid-request", errorMessage: error.message };
   }
   const errorClass = classOf(error, code, isSent);
-  const errorMessage = messageFor(errorClass, code || parserReason(error));
+  const errorMessage = messageFor(errorClass, code || parserReason(error), protocol);
   const shortage = isSent ? undefined : shortageOf(error, errorClass);
   return { errorClass, errorMessage, shortage };
 }
@@ -160,11 +166,19 @@ function isBrokenProtocol(error: Error, code: string): boolean {
   return /^(HPE_|ERR_ASSERTION|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_)/.test(code);
 }
 
-function messageFor(errorClass: ErrorClass, code: string): string {
-  const text = TEXTS[errorClass];
+/** The text of a failure. The code is shown unless it is empty. */
+export function messageFor(errorClass: ErrorClass, code: string, protocol: TargetProtocol): string {
+  const text = errorClass === "protocol" ? `${TEXTS.protocol} ${protocol}` : TEXTS[errorClass];
   if (code === "" || code.startsWith("UND_ERR_SOCKET")) return text;
-  const hint = Object.hasOwn(HINTS, code) ? `: ${HINTS[code]}` : "";
-  return `${text}${hint} (${code})`;
+  const hint = code === NO_ALPN ? `it does not offer ${protocol}` : hintOf(code);
+  return `${text}${hint === "" ? "" : `: ${hint}`} (${code})`;
+}
+
+/** The target refuses every protocol that the client offers in its TLS handshake. */
+export const NO_ALPN = "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL";
+
+function hintOf(code: string): string {
+  return Object.hasOwn(HINTS, code) ? (HINTS[code] ?? "") : "";
 }
 
 /** The reason from undici's parser. It repeats nothing that the target sent. */

@@ -3,7 +3,7 @@
  * listener costs more than half as much as an attempt. The engine may abort any of thousands of
  * attempts but rarely does, so it uses these instead.
  */
-import type { AbortSignalLike } from "@redrive/core";
+import type { AbortSignalLike, Cancel } from "@redrive/core";
 
 export interface LightSignal extends AbortSignalLike {
   /** Calls the listener, once. */
@@ -35,4 +35,10 @@ class OneListenerSignal implements LightSignal {
   removeEventListener(_type: "abort", listener: () => void): void {
     if (this.#listener === listener) this.#listener = undefined;
   }
+}
+
+/** Calls the listener at the abort of a signal, once. */
+export function onAbort(signal: AbortSignalLike, listener: () => void): Cancel {
+  signal.addEventListener("abort", listener, { once: true });
+  return () => signal.removeEventListener("abort", listener);
 }

@@ -4,11 +4,41 @@
  *
  * All strings here are latin1: one character per byte, whatever the bytes mean.
  */
+import type { Headers } from "../model/task.ts";
+import { isHarmlessHeader } from "../model/task-headers.ts";
 
 const MASK = "***";
 
 /** Shorter values occur in any text: masking them would hide the response, not the secret. */
 const MIN_SECRET_LENGTH = 4;
+
+/** The part of a request that may hold secrets. */
+export interface SecretRequest {
+  /**
+   * Values of headers that are not harmless must not be stored, even if the target sends them back.
+   */
+  readonly headers: Headers;
+  /** More values that must not be stored. */
+  readonly secrets?: readonly string[];
+}
+
+/** Values that must not be stored if the target sends them back. */
+export function secretsOf({ headers, secrets = NONE }: SecretRequest): readonly string[] {
+  const found = Object.entries(headers).filter(([name, value]) => mayBeSecret(name, value));
+  return found.length === 0 ? secrets : [...secrets, ...found.map(([, value]) => value)];
+}
+
+const NONE: readonly string[] = [];
+
+/** A header with such a name is a secret, however short its value. */
+const CREDENTIALS = /auth|cookie|key|pass|secret|session|sign|token/i;
+
+/** Shorter values of other headers ("prod", "true") are ordinary words of any response. */
+const LIKELY_SECRET = 8;
+
+function mayBeSecret(name: string, value: string): boolean {
+  return !isHarmlessHeader(name) && (value.length >= LIKELY_SECRET || CREDENTIALS.test(name));
+}
 
 /** All variants of the secrets to search for: as sent, without the scheme, and escaped for JSON. */
 export function secretVariants(secrets: readonly string[]): readonly string[] {

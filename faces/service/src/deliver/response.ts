@@ -37,6 +37,10 @@ const STORED_HEADERS = new Set([
   "content-length",
   "content-type",
   "date",
+  "grpc-encoding",
+  "grpc-message",
+  "grpc-retry-pushback-ms",
+  "grpc-status",
   "location",
   "ratelimit",
   "ratelimit-limit",
@@ -70,11 +74,20 @@ export function readHead(status: number, raw: readonly Buffer[]): ResponseHead {
     if (!STORED_HEADERS.has(name)) continue;
     const value = (raw[index + 1] ?? EMPTY).toString("latin1");
     if (name === "retry-after") retryAfter.push(value);
-    const shown = storedValue(name, value);
-    const earlier = headers[name];
-    headers[name] = earlier === undefined ? shown : joinValues(earlier, shown);
+    addHeader(headers, name, value);
   }
   return { status, headers, retryAfter };
+}
+
+/** Adds a header if it is allowlisted. The name is in lower case. */
+export function storeHeader(headers: Record<string, string>, name: string, value: string): void {
+  if (STORED_HEADERS.has(name)) addHeader(headers, name, value);
+}
+
+function addHeader(headers: Record<string, string>, name: string, value: string): void {
+  const shown = storedValue(name, value);
+  const earlier = headers[name];
+  headers[name] = earlier === undefined ? shown : joinValues(earlier, shown);
 }
 
 /** The request id that the target returned, if any. */

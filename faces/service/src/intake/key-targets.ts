@@ -7,6 +7,7 @@
 import { memoize } from "../collections/bounded-cache.ts";
 import { isInBlock, parseAddress } from "../deliver/address-guard/address.ts";
 import { type AllowRule, parseAllowlist } from "../deliver/address-guard/allowlist.ts";
+import { parseTargetUrl, portOf } from "../deliver/address-guard/target.ts";
 import { serviceError } from "../model/errors.ts";
 
 const rulesOf = memoize(1000, parseAllowlist);
@@ -17,10 +18,10 @@ const rulesOf = memoize(1000, parseAllowlist);
 export function assertKeyTargets(targets: string | undefined, urls: readonly unknown[]): void {
   if (targets === undefined) return;
   for (const url of urls) {
-    if (typeof url !== "string" || !URL.canParse(url)) continue;
-    const { hostname, protocol, port, host } = new URL(url);
-    const wanted = Number(port || (protocol === "https:" ? 443 : 80));
-    if (!rulesOf(targets).some((rule) => isListed(rule, hostname, wanted))) {
+    const parsed = typeof url === "string" ? parseTargetUrl(url) : undefined;
+    if (parsed === undefined) continue;
+    const { hostname, host } = parsed;
+    if (!rulesOf(targets).some((rule) => isListed(rule, hostname, portOf(parsed)))) {
       throw serviceError("TARGET_DENIED", `this API key may not send to ${host}`);
     }
   }

@@ -16,7 +16,7 @@ function make(input: Partial<TaskInput>) {
     policyVersion: 1,
     checkTarget: (text) =>
       text.startsWith("https:")
-        ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook" }
+        ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook", grpc: undefined }
         : { ok: false, kind: "malformed", message: "targetUrl must begin with https://" },
   });
 }

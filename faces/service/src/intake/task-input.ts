@@ -21,6 +21,7 @@ import type { HeadersInput } from "../model/headers-input.ts";
 import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
+import { assertGrpcInput } from "./grpc-input.ts";
 import { refusal } from "./refused-url.ts";
 import { type BodyInput, bodyOf, bodyProblems, withBodyRef } from "./task-body.ts";
 
@@ -138,6 +139,7 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   const target = making.checkTarget(input.targetUrl);
   if (!target.ok) throw refusal(target, "targetUrl");
+  if (target.grpc !== undefined) assertGrpcInput(input);
   const callbackUrl = callbackOf(input, making);
   const { tenantId, taskId, policyId, policyVersion } = making;
   const task = {
@@ -168,7 +170,9 @@ function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskContext): s
   if (callbackUrl === undefined) return null;
   const callback = checkTarget(callbackUrl);
   if (!callback.ok) throw refusal(callback, "callbackUrl");
-  return callback.url;
+  if (callback.grpc === undefined) return callback.url;
+  const message = "callbackUrl must begin with http:// or https://, because a callback is JSON";
+  throw refusal({ ok: false, kind: "malformed", message }, "callbackUrl");
 }
 
 const NONE: Headers = Object.freeze({});

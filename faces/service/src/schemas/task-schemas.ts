@@ -11,6 +11,9 @@ import { CurrentWait, Wait } from "./wait-schemas.ts";
 export const Status = Type.Enum([...TASK_STATUSES]);
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
+const StatusNumber = Type.Union([Type.Integer(), Type.Null()], {
+  description: "Of an HTTP response, or the number of a gRPC code (0 to 16).",
+});
 const Texts = Type.Record(Type.String(), Type.String());
 
 const instant = (description: string) =>
@@ -109,7 +112,7 @@ export const TaskView = Type.Object({
   deadlineAt: NullableInteger,
   lastDelayMs: Type.Integer(),
   cancelRequestedAt: NullableInteger,
-  lastStatus: NullableInteger,
+  lastStatus: StatusNumber,
   lastError: Type.Union([Type.String(), Type.Null()], {
     description:
       "The error of the last attempt or, with the reason held, the guard that held the task.",
@@ -164,7 +167,7 @@ export const AttemptView = Type.Object({
   durationMs: Type.Integer(),
   phases: Type.Union([Phases, Type.Null()]),
   outcome: Type.String(),
-  responseStatus: NullableInteger,
+  responseStatus: StatusNumber,
   errorClass: NullableText,
   errorMessage: NullableText,
   responseHeaders: Type.Union([Texts, Type.Null()]),
@@ -223,7 +226,13 @@ export const filterFields = {
   ),
   idempotencyKey: Type.Optional(Type.String({ maxLength: 255 })),
   reason: Type.Optional(Type.String({ maxLength: 40 })),
-  lastStatus: Type.Optional(Type.Integer({ minimum: 100, maximum: 999 })),
+  lastStatus: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 999,
+      description: "Of HTTP, or the number of a gRPC code.",
+    }),
+  ),
   createdFrom: Type.Optional(instant("Created at or after.")),
   createdTo: Type.Optional(instant("Created before.")),
   finishedFrom: Type.Optional(instant("Ended at or after.")),

@@ -6,13 +6,15 @@ import {
   causedError,
   ERROR_CLASSES,
   type ErrorClass,
+  type Hint,
   isObject,
   type Outcome,
+  parsePushback,
   parseRetryAfter,
   quote,
   RedriveError,
+  recordedOutcome,
   SUCCESS,
-  statusOutcome,
 } from "@redrive/core";
 
 /** One line of the log: the fields of the service's attempt log that replay reads. */
@@ -27,7 +29,7 @@ export interface LoggedAttempt {
   readonly outcome?: string;
   readonly responseStatus?: number | null;
   readonly errorClass?: string | null;
-  /** `retry-after` and `date` are read. */
+  /** `retry-after`, `date` and `grpc-retry-pushback-ms` are read. */
   readonly responseHeaders?: Readonly<Record<string, string>> | null;
   readonly destination?: string;
   /**
@@ -99,7 +101,9 @@ export function isSuccess({ outcome, responseStatus }: LoggedAttempt): boolean {
 export function outcomeOf(attempt: LoggedAttempt): Outcome {
   if (isSuccess(attempt)) return SUCCESS;
   const { responseStatus, errorClass, outcome } = attempt;
-  if (typeof responseStatus === "number") return statusOutcome(responseStatus, hintOf(attempt));
+  if (typeof responseStatus === "number") {
+    return { ...recordedOutcome(responseStatus), ...hintOf(attempt) };
+  }
   if (outcome === "abandoned") return { kind: "abandoned" };
   const known = ERROR_CLASSES.find((name) => name === errorClass) as ErrorClass | undefined;
   return known === undefined
@@ -107,7 +111,9 @@ export function outcomeOf(attempt: LoggedAttempt): Outcome {
     : { kind: "error", errorClass: known, sent: true };
 }
 
-function hintOf({ responseHeaders, startedAt, durationMs }: LoggedAttempt): number | undefined {
-  const { "retry-after": hint, date } = responseHeaders ?? {};
-  return parseRetryAfter(hint, startedAt + durationMs, date);
+function hintOf({ responseHeaders, startedAt, durationMs }: LoggedAttempt): Hint {
+  const { "retry-after": hint, "grpc-retry-pushback-ms": pushback, date } = responseHeaders ?? {};
+  const asked = parsePushback(pushback) ?? parseRetryAfter(hint, startedAt + durationMs, date);
+  if (asked === "refused") return { refused: true };
+  return asked === undefined ? {} : { retryAfterMs: asked };
 }

@@ -1,6 +1,6 @@
 /** Redrive wizard: shows which dead letters a redrive takes, asks for its pace, and starts it. */
 import { useSignal } from "@preact/signals";
-import { formatInteger } from "@redrive/core";
+import { formatInteger, statusText } from "@redrive/core";
 import { REDRIVE_BOUNDS } from "@redrive/service/client";
 import { useEffect } from "preact/hooks";
 import { Card } from "../../components/card.tsx";
@@ -139,7 +139,9 @@ function Samples({
             {taskId}
           </Link>{" "}
           {method} <bdi>{visibleText(targetUrl)}</bdi>{" "}
-          <span class="faint">{lastStatus ?? visibleText(lastError ?? "")}</span>
+          <span class="faint">
+            {lastStatus === null ? visibleText(lastError ?? "") : statusText(lastStatus)}
+          </span>
         </li>
       ))}
       {total > samples.length && (

@@ -1,5 +1,5 @@
 /** Attempt list: each attempt with its times, its response and what it waited for before. */
-import { formatDuration, formatInteger } from "@redrive/core";
+import { formatDuration, formatInteger, statusText } from "@redrive/core";
 import { When } from "../parts/times.tsx";
 import { visibleText } from "../parts/visible-text.ts";
 import type { AttemptView } from "../service/client.ts";
@@ -23,14 +23,12 @@ export function AttemptList({ attempts }: { readonly attempts: readonly AttemptV
 
 function Summary({ attempt }: { readonly attempt: AttemptView }) {
   const { attemptNumber, responseStatus, errorClass, outcome, durationMs, startedAt } = attempt;
-  const isGood = responseStatus !== null && responseStatus >= 200 && responseStatus < 300;
+  const result = responseStatus === null ? (errorClass ?? outcome) : statusText(responseStatus);
   return (
     <summary>
       <strong>Attempt {formatInteger(attemptNumber)}</strong>{" "}
-      <span class={isGood ? "status good" : "status bad"}>
-        {responseStatus ?? errorClass ?? outcome}
-      </span>{" "}
-      after {formatDuration(durationMs)}, <When at={startedAt} />
+      <span class={outcome === "success" ? "status good" : "status bad"}>{result}</span> after{" "}
+      {formatDuration(durationMs)}, <When at={startedAt} />
     </summary>
   );
 }

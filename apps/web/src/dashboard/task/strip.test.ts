@@ -52,6 +52,17 @@ test("a task that has ended has no due instant and ends with its last request", 
   expect(stripOf(ended, [attempt({})], 99_999)).toMatchObject({ endAt: 2150, dueAt: null });
 });
 
+test("a gRPC code is shown by its name, and OK is good", () => {
+  const results = [0, 14].map((responseStatus) => {
+    const outcome = responseStatus === 0 ? "success" : "grpc";
+    return stripOf(task({}), [attempt({ responseStatus, outcome })], 3000).bars[0];
+  });
+  expect(results).toMatchObject([
+    { result: "OK", isGood: true },
+    { result: "UNAVAILABLE", isGood: false },
+  ]);
+});
+
 test("a running attempt is drawn until now, and only once", () => {
   const running = task({ status: "IN_FLIGHT", nextAttemptAt: 2000 });
   expect(stripOf(running, [], 2600).bars).toMatchObject([{ fromAt: 2000, toAt: 2600 }]);

@@ -2,6 +2,7 @@
  * Strip: the requests and the waits of a task on one time axis, as bars. A bar that has not happened
  * yet is marked as planned.
  */
+import { statusText } from "@redrive/core";
 import type { AttemptView, TaskView } from "../service/client.ts";
 
 export type WaitCause = AttemptView["waits"][number]["cause"];
@@ -50,8 +51,8 @@ function attemptBars(attempt: AttemptView): readonly StripBar[] {
     toAt: sinceAt + ms,
     isPlanned: false,
   }));
-  const isGood = responseStatus !== null && responseStatus >= 200 && responseStatus < 300;
-  const result = responseStatus === null ? (errorClass ?? outcome) : String(responseStatus);
+  const isGood = outcome === "success";
+  const result = responseStatus === null ? (errorClass ?? outcome) : statusText(responseStatus);
   const toAt = startedAt + durationMs;
   const span = { fromAt: startedAt, toAt, isPlanned: false };
   return [...waits, { kind: "request", attemptNumber, isGood, result, ...span }];

@@ -34,8 +34,8 @@ export function filterProblem({ status, label, lastStatus }: TaskFilters): strin
   if (label !== "" && !/^[\w.:/-]{1,64}=/u.test(label)) {
     return `The label must have the form name=value, got "${label}".`;
   }
-  if (lastStatus !== "" && !/^[1-9]\d\d$/u.test(lastStatus)) {
-    return `The last response must be a status code such as 503, got "${lastStatus}".`;
+  if (lastStatus !== "" && !/^([1-9]\d\d|\d|1[0-6])$/u.test(lastStatus)) {
+    return `The last response must be a status code such as 503, or 0 to 16 for gRPC, got "${lastStatus}".`;
   }
   return "";
 }

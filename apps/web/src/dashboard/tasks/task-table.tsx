@@ -1,5 +1,5 @@
 /** Task table: one row per task, as cards on a phone. */
-import { formatInteger } from "@redrive/core";
+import { formatInteger, statusText } from "@redrive/core";
 import { Status } from "../parts/status.tsx";
 import { When } from "../parts/times.tsx";
 import { Link } from "../routing/link.tsx";
@@ -71,7 +71,7 @@ export function attemptsText(task: TaskView): string {
 }
 
 function lastResponse({ lastStatus, lastError }: TaskView): string {
-  if (lastStatus !== null) return String(lastStatus);
+  if (lastStatus !== null) return statusText(lastStatus);
   return lastError === null ? "none" : "error";
 }
 

@@ -151,6 +151,46 @@ describe("static checks in public mode", () => {
   });
 });
 
+describe("gRPC targets", () => {
+  const METHOD = "shop.v1.Orders/Create";
+
+  it.each(DENIED)("denies the same hosts, rows %s", (_rows, hosts) => {
+    for (const host of hosts) {
+      expect([host, verdict(`grpc://${host}:50051/${METHOD}`)]).toEqual([host, "denied"]);
+      expect([host, verdict(`GRPCS://${host}/${METHOD}`)]).toEqual([host, "denied"]);
+    }
+  });
+
+  it("have a normalized host, and the ports of HTTP if they name none", () => {
+    expect(checkTarget(`GRPC://Example.COM:80/${METHOD}#part`, PUBLIC)).toEqual({
+      ok: true,
+      url: `grpc://example.com/${METHOD}`,
+      origin: "grpc://example.com",
+      path: `/${METHOD}`,
+      grpc: { name: "example.com", port: 80, isTls: false },
+    });
+    expect(checkTarget(`grpcs://[2606:4700::1]/${METHOD}`, PUBLIC)).toMatchObject({
+      origin: "grpcs://[2606:4700::1]",
+      grpc: { name: "2606:4700::1", port: 443, isTls: true },
+    });
+  });
+
+  it.each(["", "/", "/Method", "/a.Service/", "/a.Service/M?x=1", "/a b/c", "//c", "/a/%2e%2e"])(
+    "need a method as path, unlike %j",
+    (path) => {
+      const checked = checkTarget(`grpc://example.com:50051${path}`, PUBLIC);
+      expect(checked).toMatchObject({ ok: false, kind: "malformed" });
+    },
+  );
+
+  it("are refused with the path in the message", () => {
+    expect(checkTarget("grpc://example.com/Create", PUBLIC)).toMatchObject({
+      message:
+        'targetUrl must have a gRPC method as path, such as /package.Service/Method, got "/Create"',
+    });
+  });
+});
+
 describe("loopback mode", () => {
   const own = [{ address: "127.0.0.1", port: 7337 }];
 
@@ -185,7 +225,7 @@ describe("loopback mode", () => {
 
 describe("any text", () => {
   const piece = fc.constantFrom(
-    ..."http:// https:// // @ : / \\ [ ] % . # ?".split(" "),
+    ..."http:// https:// grpc:// grpcs:// // @ : / \\ [ ] % . # ?".split(" "),
     ..."127.0.0.1 ::1 localhost example.com 0x7f １ 。 ü".split(" "),
     ..."\t \n \u0000 \ud800 \u202e %00 :80 :0".split(" "),
   );
@@ -195,15 +235,15 @@ describe("any text", () => {
     fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join("")),
   );
 
-  it("never throws, and allows only http and https without user, control or backslash", () => {
+  it("never throws, and allows only known schemes without user, control or backslash", () => {
     fc.assert(
       fc.property(text, (url) => {
         const checked = checkTarget(url, LOOPBACK);
         if (!checked.ok) return;
         const parsed = new URL(checked.url);
-        expect(parsed.protocol).toMatch(/^https?:$/);
+        expect(parsed.protocol).toMatch(/^(https?|grpcs?):$/);
         expect(parsed.username + parsed.password + parsed.hash).toBe("");
-        expect(url).toMatch(/^https?:\/\//i);
+        expect(url).toMatch(/^(https?|grpcs?):\/\//i);
         expect(url).not.toMatch(/[\s\\]/);
       }),
       { numRuns: 3000 },

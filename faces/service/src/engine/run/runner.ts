@@ -12,6 +12,7 @@ import {
   type Permit,
   type Policy,
   type Random,
+  recordedOutcome,
   remainingMs,
 } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
@@ -311,7 +312,7 @@ function finalHold({ task, hold }: HeldClaim, policy: Policy, now: number): Hold
 
 /** Was the previous attempt throttled? */
 function wasThrottled(policy: Policy, { lastStatus }: StartedTask): boolean {
-  return lastStatus !== null && isThrottled(policy, { kind: "status", status: lastStatus });
+  return lastStatus !== null && isThrottled(policy, recordedOutcome(lastStatus));
 }
 
 /**

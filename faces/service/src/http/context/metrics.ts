@@ -2,6 +2,7 @@
  * Metrics: what the service has done, for Prometheus, in a registry per app. Engine events update
  * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
+import { statusText } from "@redrive/core";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
 import type { Upkeep } from "../../model/store.ts";
@@ -239,6 +240,7 @@ export class Metrics {
 function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): string {
   if (outcome === "status" && responseStatus !== null)
     return `${Math.floor(responseStatus / 100)}xx`;
+  if (outcome === "grpc" && responseStatus !== null) return statusText(responseStatus);
   return errorClass ?? outcome;
 }
 
