@@ -174,7 +174,7 @@ const attempts = [
     },
     {
       name: "an endless body is read to its end",
-      search: "if (this.#body.length > MAX_READ_BODY) this.#endEarly(undefined);",
+      search: "if (this.body.length > MAX_READ_BODY) this.#endEarly(undefined);",
       replace: "",
     },
     {
@@ -187,13 +187,13 @@ const attempts = [
       search: "    deadlines.add(this);\n",
       replace: "",
     },
+  ]),
+  inService("deliver/redact.ts", [
     {
       name: "a short credential is stored if the target sends it back",
       search: "(value.length >= LIKELY_SECRET || CREDENTIALS.test(name))",
       replace: "value.length >= LIKELY_SECRET",
     },
-  ]),
-  inService("deliver/redact.ts", [
     {
       name: "a secret that is cut off at the end of the text is stored",
       search: "if (!isCut) return masked;",
