@@ -2,10 +2,12 @@
  * Client: the HTTP API as typed functions, for programs and for the command line. It throws a
  * `RedriveError` with the code of the problem document that the service returned.
  */
+
 import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
+import type { AttemptList } from "../schemas/attempt-schemas.ts";
 import type { BatchResult } from "../schemas/batch-schemas.ts";
 import type {
   DeadLetterGroupList,
@@ -20,7 +22,6 @@ import type {
   RedriveView,
 } from "../schemas/operation-schemas.ts";
 import type {
-  AttemptList,
   CancelView,
   DeadFilterFields,
   ListQuery,

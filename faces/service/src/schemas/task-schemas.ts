@@ -6,14 +6,12 @@
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
 import { TASK_STATUSES } from "../model/task.ts";
-import { CurrentWait, Wait } from "./wait-schemas.ts";
+import { StatusNumber } from "./attempt-schemas.ts";
+import { CurrentWait } from "./wait-schemas.ts";
 
 export const Status = Type.Enum([...TASK_STATUSES]);
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
-const StatusNumber = Type.Union([Type.Integer(), Type.Null()], {
-  description: "Of an HTTP response, or the number of a gRPC code (0 to 16).",
-});
 const Texts = Type.Record(Type.String(), Type.String());
 
 const instant = (description: string) =>
@@ -23,7 +21,7 @@ const instant = (description: string) =>
 export const TaskToCreate = Type.Object(
   {
     targetUrl: Type.String({
-      description: "Where the request goes. http or https, at most 2048 bytes.",
+      description: "Where the request goes. http, https, grpc or grpcs, at most 2048 bytes.",
     }),
     method: Type.Optional(
       Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], { default: "POST" }),
@@ -153,40 +151,6 @@ export const CancelView = Type.Object({
   cancelRequestedAt: NullableInteger,
 });
 export type CancelView = Static<typeof CancelView>;
-
-const Phases = Type.Object({
-  dnsMs: Type.Union([Type.Number(), Type.Null()]),
-  connectMs: Type.Union([Type.Number(), Type.Null()]),
-  tlsMs: Type.Union([Type.Number(), Type.Null()]),
-  firstByteMs: Type.Union([Type.Number(), Type.Null()]),
-});
-
-export const AttemptView = Type.Object({
-  attemptNumber: Type.Integer(),
-  startedAt: Type.Integer(),
-  durationMs: Type.Integer(),
-  phases: Type.Union([Phases, Type.Null()]),
-  outcome: Type.String(),
-  responseStatus: StatusNumber,
-  errorClass: NullableText,
-  errorMessage: NullableText,
-  responseHeaders: Type.Union([Texts, Type.Null()]),
-  responseBody: Type.Optional(Type.String()),
-  responseBodyBase64: Type.Optional(Type.String()),
-  nextDelayMs: NullableInteger,
-  delaySource: NullableText,
-  waits: Type.Array(Wait, {
-    description:
-      "The waits before the attempt, oldest first. A wait of less than 100 ms after the due instant is left out.",
-  }),
-});
-export type AttemptView = Static<typeof AttemptView>;
-
-export const AttemptList = Type.Object({
-  attempts: Type.Array(AttemptView),
-  cursor: NullableText,
-});
-export type AttemptList = Static<typeof AttemptList>;
 
 export const TaskParams = Type.Object({ taskId: Type.String() });
 export type TaskParams = Static<typeof TaskParams>;

@@ -48,7 +48,7 @@ const MALFORMED: readonly (readonly [string, readonly string[]])[] = [
     "63-64",
     ["http://example.com@127.0.0.1/", "http://127.0.0.1%2f@example.com/", "http://@example.com/"],
   ],
-  ["66", ["http://127.0.0.1\\@example.com/"]],
+  ["66", ["http://127.0.0.1\\@example.com/", "http://a.example\\b"]],
   [
     "67-70",
     [

@@ -7,7 +7,8 @@ import { isUtf8 } from "node:buffer";
 import { withoutHops } from "../../model/loop-detection.ts";
 import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../../model/task.ts";
 import { isHarmlessHeader } from "../../model/task-headers.ts";
-import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";
+import type { AttemptView } from "../../schemas/attempt-schemas.ts";
+import type { TaskView } from "../../schemas/task-schemas.ts";
 
 const MASK = "***";
 

@@ -2,8 +2,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RetryTask } from "../../model/task.ts";
+import { AttemptList } from "../../schemas/attempt-schemas.ts";
 import {
-  AttemptList,
   CancelView,
   Include,
   ListQuery,
