@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { otlpReceiver } from "../../apps/cli/src/serve/otlp-receiver.testing.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "redrive-serve-"));
@@ -113,6 +114,33 @@ test("a task succeeds after two failures, and a waiting task survives a killed s
   second.child.kill("SIGTERM");
   expect(await second.ended).toEqual([0, null]);
   expect(second.log.at(-1)?.msg).toBe("stopped");
+});
+
+test("the last spans are exported before the service exits", async () => {
+  const collector = await otlpReceiver();
+  onTestFinished(() => collector.close());
+  const { url: targetUrl } = await openTarget(1);
+  const { child, url, ended } = await serve("--port 0 --store memory:", {
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+    OTEL_SERVICE_NAME: "shop",
+  });
+  const policy = { maxAttempts: 2, initialDelayMs: 1, maxDelayMs: 1 };
+  const response = await fetch(`${url}/retry-tasks`, {
+    method: "POST",
+    headers: { "content-type": "application/json", prefer: "wait=20" },
+    body: JSON.stringify({ targetUrl, policy }),
+  });
+  const { taskId, status } = (await response.json()) as { taskId: string; status: string };
+  expect(status).toBe("SUCCEEDED");
+  expect(collector.spans).toEqual([]);
+  child.kill("SIGTERM");
+  await ended;
+  const attempts = collector.spans.map(({ attributes }) => attributes["redrive.attempt"]);
+  expect(attempts.toSorted()).toEqual([1, 2]);
+  const traces = new Set(collector.spans.map(({ traceId }) => traceId));
+  expect(traces).toEqual(new Set([taskId.replaceAll("-", "")]));
+  expect(collector.resource["service.name"]).toBe("shop");
 });
 
 test("no task may call the service itself", async () => {

@@ -2,13 +2,13 @@
  * Program: all commands of `redrive` and their exit codes (0 ok, 1 failed, 2 wrong usage, 3
  * partial). For a mistyped command, commander suggests the nearest one.
  */
-import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
 import { addBackup } from "./backups/backup-command.ts";
 import { addRestore } from "./backups/restore-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addDoctor } from "./doctor/doctor.ts";
 import { addPolicies } from "./policies/policies.ts";
+import { ownVersion } from "./print/own-version.ts";
 import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
 import { systemTerminal, type Terminal } from "./print/terminal.ts";
 import { addDev } from "./serve/dev.ts";
@@ -63,9 +63,4 @@ function pointToHelp(command: Command, path: string): void {
 /** Commander exits with 1 after a usage error; scripts must be able to distinguish it from a failure. */
 function exit(error: CommanderError): never {
   process.exit(error.exitCode === FAILED ? USAGE_ERROR : error.exitCode);
-}
-
-function ownVersion(): string {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return (JSON.parse(manifest) as { version: string }).version;
 }

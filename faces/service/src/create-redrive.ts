@@ -25,6 +25,7 @@ import { resolveAlerts } from "./operations/alerts/alert-options.ts";
 import { followUpsOf } from "./operations/follow-ups.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
+import type { Telemetry, TelemetryOptions } from "./telemetry/open-telemetry.ts";
 
 /** The cache takes a few MiB at most. */
 const CACHED_TARGETS = 1000;
@@ -71,12 +72,14 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   const secrets = await openSecrets(store.documents, fill, options.encryptionKey);
   const newId = uuidV7(fill);
   const bodies = await openBodies(options, parts, () => newId(clock.now()));
+  const telemetry = await loadTelemetry(options.telemetry);
   const engine = await Engine.open({
     clock,
     random: options.random ?? systemRandom,
     store,
     deliver: deliverTasks({ clock, deliverer, secrets, bodies }),
     followUp: (task, settle, settings, now) => followUpsOf(task, settle, settings, now, newId),
+    startTrace: telemetry?.startTrace,
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     attemptsAtOnce: options.attemptsAtOnce ?? defaultAttemptsAtOnce(openFileLimit()),
@@ -90,6 +93,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     maxClockAheadMs: options.maxClockAheadMs,
     onFatal: options.onFatal ?? ((error) => clock.endOfTurn(() => rethrow(error))),
   });
+  if (telemetry !== undefined) engine.events.listen(telemetry.onEvent);
   await engine.start();
   const redrive = new Redrive({
     ...parts,
@@ -114,6 +118,15 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     throw error;
   }
   return redrive;
+}
+
+/** Loaded only if it is configured, so that others do not pay for it. */
+async function loadTelemetry(
+  options: TelemetryOptions | undefined,
+): Promise<Telemetry | undefined> {
+  if (options === undefined) return undefined;
+  const { openTelemetry } = await import("./telemetry/open-telemetry.ts");
+  return openTelemetry(options);
 }
 
 async function openBodies(

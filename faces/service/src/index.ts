@@ -72,6 +72,7 @@ export {
 } from "./stores/sqlite/maintenance/repair-file.ts";
 export { type Restored, restoreSqliteFile } from "./stores/sqlite/maintenance/restore-file.ts";
 export { type SqliteOptions, sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export type { TelemetryOptions } from "./telemetry/open-telemetry.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";
 export type { ExportOptions } from "./transfer/export-store.ts";
 export type { RowCounts } from "./transfer/file-format.ts";

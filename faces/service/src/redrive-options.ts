@@ -35,6 +35,7 @@ import type { Store } from "./model/store.ts";
 import { checkStoreText, isStoreText, STORE_FORMS, type StoreText } from "./open-store.ts";
 import { type AlertOptions, checkAlerts } from "./operations/alerts/alert-options.ts";
 import { storeName } from "./store-name.ts";
+import type { TelemetryOptions } from "./telemetry/open-telemetry.ts";
 
 export interface RedriveOptions {
   /**
@@ -110,6 +111,11 @@ export interface RedriveOptions {
   /** Posts an alert to a webhook when something needs a person. Default: no alerts. */
   readonly alerts?: AlertOptions;
   /**
+   * Reports attempts to OpenTelemetry, whose SDK you set up: spans and metrics. `{}`: to its global
+   * providers. Default: nothing is reported.
+   */
+  readonly telemetry?: TelemetryOptions;
+  /**
    * The store can no longer guarantee its content, and the service accepts nothing more. Default:
    * throws the error where no code can catch it, which ends the process.
    */
@@ -167,6 +173,7 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   maxClockStepMs: numberRule(60_000, YEAR_MS),
   maxClockAheadMs: numberRule(1000, YEAR_MS),
   alerts: objectRule,
+  telemetry: objectRule,
   onFatal: typeRule("a function", (value) => typeof value === "function"),
   clock: objectRule,
   random: objectRule,

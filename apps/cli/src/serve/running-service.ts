@@ -12,6 +12,7 @@ import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive
 import { acceptedKeys } from "./api-keys.ts";
 import { isPortTaken, probePort } from "./ports.ts";
 import type { ServiceConfig } from "./service-config.ts";
+import type { RunningTelemetry } from "./telemetry.ts";
 
 export type App = ReturnType<typeof createApp>;
 
@@ -31,6 +32,8 @@ export interface StartOptions {
   readonly logger?: AppOptions["logger"];
   /** Runs before the port opens, to add routes and policies. */
   readonly prepare?: (app: App, redrive: Redrive) => Promise<void> | void;
+  /** Gets spans and metrics; it is flushed when the service has stopped. */
+  readonly telemetry?: RunningTelemetry | undefined;
   /** The store has failed, and the service accepts no more tasks. */
   readonly onFatal?: (error: unknown) => void;
 }
@@ -77,13 +80,14 @@ async function startOnPort(
   const redrive = await createRedrive({
     ...serviceOptions(config, port),
     ...(options.encryptionKey && { encryptionKey: options.encryptionKey }),
+    ...(options.telemetry && { telemetry: options.telemetry.options }),
     ...fatal(options),
   });
   const app = createApp(redrive, {
     ...appOptions(config, keys, options.logger),
     ...sessionSecret(options),
   });
-  const stop = stopOnce(app, redrive);
+  const stop = stopOnce(app, redrive, options.telemetry);
   try {
     await options.prepare?.(app, redrive);
     const isUnauthenticated = insecureNoAuth && keys === undefined;
@@ -177,10 +181,17 @@ function fatal({ onFatal }: StartOptions) {
   return onFatal === undefined ? {} : { onFatal };
 }
 
-function stopOnce(app: App, redrive: Redrive): () => Promise<void> {
+function stopOnce(
+  app: App,
+  redrive: Redrive,
+  telemetry: RunningTelemetry | undefined,
+): () => Promise<void> {
   let stopping: Promise<void> | undefined;
   return () => {
-    stopping ??= app.close().then(() => redrive.stop(STOP_GRACE_MS));
+    stopping ??= app
+      .close()
+      .then(() => redrive.stop(STOP_GRACE_MS))
+      .then(() => telemetry?.shutdown());
     return stopping;
   };
 }

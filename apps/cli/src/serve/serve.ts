@@ -6,11 +6,13 @@ import process from "node:process";
 import { checkDestination, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { addExamples, integerFlag, numberFlag, portFlag } from "../input/flags.ts";
+import { ownVersion } from "../print/own-version.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { logEvent, logTaskEvent } from "./event-log.ts";
 import { isPortTaken } from "./ports.ts";
-import type { ServiceFlags } from "./service-config.ts";
+import type { ServiceConfig, ServiceFlags } from "./service-config.ts";
+import type { RunningTelemetry } from "./telemetry.ts";
 
 export function addServe(parent: Command, terminal: Terminal): void {
   const command = parent.command("serve").description("Run the service.");
@@ -53,7 +55,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
   );
   command.addHelpText(
     "after",
-    "Environment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
+    "Environment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks\n  OTEL_*                  exports traces and metrics to OpenTelemetry",
   );
   command.action((flags: ServiceFlags) => runServe(terminal, flags));
 }
@@ -149,14 +151,17 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   const { storeName } = await import("@redrive/service");
   const { onStopSignal, startService } = await import("./running-service.ts");
   const config = serviceConfig(flags);
+  const telemetry = await openTelemetry(config);
   const service = await startService(config, {
     apiKey: process.env["REDRIVE_API_KEY"],
     encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
     logger: { level: "info" },
+    telemetry,
     onFatal: exitOnStoreFailure,
   });
   const { app, url } = service;
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
+  telemetry?.onProblem((problem) => app.log.warn({ problem }, "OpenTelemetry: an export failed"));
   const store = storeName(config.store);
   app.log.info({ url, store, pid: process.pid }, `Redrive is ready at ${url}/`);
   service.redrive.onEvent((event) => {
@@ -169,6 +174,15 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
     app.log.info("stopped");
     terminal.setExitCode(0);
   });
+}
+
+/** Undefined: OpenTelemetry is not configured, and nothing of it is loaded. */
+async function openTelemetry(config: ServiceConfig): Promise<RunningTelemetry | undefined> {
+  const { telemetryConfig } = await import("./telemetry-config.ts");
+  const wanted = telemetryConfig(process.env, config.telemetry);
+  if (wanted === undefined) return undefined;
+  const { startTelemetry } = await import("./telemetry.ts");
+  return startTelemetry(wanted, { environment: process.env, version: ownVersion() });
 }
 
 const NO_AUTH_WARNING =

@@ -21,6 +21,7 @@ import {
 import { type AlertOptions, storeName, storeTexts } from "@redrive/service";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
+import { checkTelemetry, type TelemetryFile } from "./telemetry-config.ts";
 
 /** A flag that is not set is undefined. Commander reads the environment variables of flags. */
 export interface ServiceFlags {
@@ -75,6 +76,8 @@ export interface ServiceFile {
   readonly maxClockAheadMs?: number;
   /** Where alerts are posted, and when they fire. */
   readonly alerts?: AlertOptions;
+  /** What to export to OpenTelemetry. Default: what the environment says. */
+  readonly telemetry?: TelemetryFile;
 }
 
 export interface ServiceConfig extends ServiceFile {
@@ -139,6 +142,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   maxClockAheadMs: numberRule(1000, YEAR_MS),
   // The service checks its fields.
   alerts: (value: unknown) => (isObject(value) ? undefined : "an object with a url"),
+  telemetry: (value: unknown) => (isObject(value) ? undefined : "an object"),
 };
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */
@@ -180,6 +184,9 @@ function readServiceFile(path: string): ServiceFile {
   const file = readJson(path);
   return withFileName(path, () => {
     const problems = checkFields(file, FIELDS);
+    const { telemetry } = file as ServiceFile;
+    if (problems.length === 0 && telemetry !== undefined)
+      problems.push(...checkTelemetry(telemetry));
     if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
     checkBudget(file as ServiceFile);
     return file as ServiceFile;

@@ -87,6 +87,8 @@ export interface DeliverOptions {
   readonly signal?: AbortSignalLike;
   /** Asked immediately before the first byte. False: nothing is sent, and the attempt is aborted. */
   readonly mayStart?: () => boolean;
+  /** The trace context to send. Default: a new span in the trace of the task. */
+  readonly traceparent?: string | undefined;
   /** The time of the attempt, for the signature and Retry-After; epoch ms. Default: the clock's. */
   readonly now?: number;
 }
@@ -153,7 +155,7 @@ class HttpDeliverer implements Deliverer {
     const target = this.#check(request.targetUrl);
     if (!target.ok) return Promise.resolve(refused(target));
     const now = options.now ?? this.#clock.now();
-    const headers = this.#headers(request, now);
+    const headers = this.#headers(request, now, options.traceparent);
     if (target.grpc !== undefined) {
       const endpoint = { ...target.grpc, alpn: "h2" } as const;
       const call = { request, options, now, target, endpoint, headers };
@@ -175,13 +177,13 @@ class HttpDeliverer implements Deliverer {
     this.#connector.opener = undefined;
   }
 
-  #headers(request: DeliverRequest, now: number): string[] {
+  #headers(request: DeliverRequest, now: number, trace: string | undefined): string[] {
     const { taskId, attemptNumber } = request;
     const hop = hopsOf(request.headers) + 1;
     const given = overridesIn(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
     const requestId = request.requestId ?? given.requestId ?? taskId;
-    const traceparent = attemptTraceparent(given.traceparent, taskId, this.#hex);
+    const traceparent = trace ?? attemptTraceparent(given.traceparent, taskId, this.#hex);
     const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
     return requestHeaders(request.headers, own, signatureOf(request, now));
   }

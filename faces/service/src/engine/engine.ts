@@ -42,6 +42,7 @@ import { EngineEvents } from "./events/engine-events.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
 import type { Phase } from "./node/node-state.ts";
 import { messageOf } from "./node/store-health.ts";
+import type { StartTrace } from "./run/attempt-trace.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Runner, type RunnerParts } from "./run/runner.ts";
@@ -78,6 +79,8 @@ export interface EngineOptions {
   readonly deadLetterRetentionMs?: number;
   /** The tasks that are created when other tasks end. Default: none. */
   readonly followUp?: FollowUp;
+  /** Default: attempts are not traced. */
+  readonly startTrace?: StartTrace | undefined;
   /** The store can no longer be trusted, and the process must end. */
   readonly onFatal?: (error: unknown) => void;
 }
@@ -133,6 +136,7 @@ export class Engine {
 
   private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
     const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
+    const { startTrace } = options;
     const { retentionMs, deadLetterRetentionMs } = options;
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
     const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs, reference: storeClock };
@@ -168,7 +172,7 @@ export class Engine {
     const nodeOf = (taskId: string) => baseOf(taskId).node;
     const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
       this.#disableTarget(destination, targetUrl);
-    const runner = new Runner({ ...shared, deliver, nodeOf, disableTarget });
+    const runner = new Runner({ ...shared, deliver, nodeOf, disableTarget, startTrace });
     const kept = { retentionMs, deadLetterRetentionMs };
     const clockWatch = new ClockWatch(time, events);
     const suspectTurn = new SuspectTurn();

@@ -22,6 +22,8 @@ export interface DeliveryLimits {
    * first byte before a timer can abort it.
    */
   readonly mayStart: () => boolean;
+  /** The trace context to send; undefined: the deliverer makes one. */
+  readonly traceparent: string | undefined;
 }
 
 /** Calls `done` exactly once, and never before it returns. */

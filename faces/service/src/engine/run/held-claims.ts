@@ -8,6 +8,7 @@ import type { StartedTask, TaskRef } from "../../model/batch.ts";
 import { type AttemptWait, laneOf, NO_WAITS } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Hold } from "../destination/lane-hold.ts";
+import type { AttemptTrace } from "./attempt-trace.ts";
 
 export interface HeldClaim {
   readonly task: StartedTask;
@@ -26,6 +27,8 @@ export interface HeldClaim {
   waits: readonly AttemptWait[];
   /** Aborts the attempt; undefined while no request is under way. */
   signal: LightSignal | undefined;
+  /** Undefined: no attempt is under way, or none is traced. */
+  trace: AttemptTrace | undefined;
   /** Its index in the list. */
   slot: number;
 }
@@ -72,6 +75,7 @@ export class HeldClaims {
       startedAt: 0,
       waits: NO_WAITS,
       signal: undefined,
+      trace: undefined,
       slot: this.#claims.length,
     };
     this.#claims.push(claim);

@@ -28,6 +28,7 @@ import { eventLabels, type WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
 import { applySettled, type SettledTaskParts } from "./after-settle.ts";
+import type { StartTrace } from "./attempt-trace.ts";
 import { waitsOf } from "./attempt-waits.ts";
 import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
@@ -59,6 +60,8 @@ export interface RunnerParts extends SettledTaskParts {
   readonly policies: PolicyCache;
   readonly deliver: Deliver;
   readonly followUp: FollowUp;
+  /** Undefined: attempts are not traced. */
+  readonly startTrace: StartTrace | undefined;
   /** Sends nothing to this URL any more. */
   readonly disableTarget: (destination: DestinationRuntime, targetUrl: string) => void;
 }
@@ -183,7 +186,18 @@ export class Runner implements ClaimRunner {
     claim.signal = signal;
     const { delivery } = claim.destination;
     const mayStart = () => this.#parts.nodeOf(task.taskId).ownsClaim(task.claimedAt);
-    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal, delivery, mayStart };
+    const trace = this.#parts.startTrace?.(task, claim.waits, now);
+    claim.trace = trace;
+    const traceparent = trace?.traceparent;
+    const limits = {
+      attemptTimeoutMs,
+      connectTimeoutMs,
+      now,
+      signal,
+      delivery,
+      mayStart,
+      traceparent,
+    };
     this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
   }
 
@@ -193,6 +207,7 @@ export class Runner implements ClaimRunner {
     this.#sendQueue.runOnce(now);
     this.#running--;
     claim.signal = undefined;
+    claim.trace?.recordResult(result);
     const isUnsent = recordShortage(this.#parts, claim, result, now);
     if (isUnsent) this.#release(claim);
     else if (result.bodyFault !== undefined) this.#endUnread(claim, policy, result, now);
@@ -256,6 +271,7 @@ export class Runner implements ClaimRunner {
 
   #settle(claim: HeldClaim, settled: Settle, by?: HoldReason): void {
     const { destination, task } = claim;
+    claim.trace?.end(settled);
     const endedAt = this.#parts.time.now();
     const { delivery } = destination;
     const settle = withFollowUps(this.#parts.followUp, task, settled, delivery, endedAt);

@@ -2,8 +2,8 @@
  * Metrics: what the service has done, for Prometheus, in a registry per app. Engine events update
  * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
-import { statusText } from "@redrive/core";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { outcomeLabel } from "../../engine/events/attempt-outcome.ts";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
 import type { Upkeep } from "../../model/store.ts";
 import type { CommitListener } from "../../model/store-wrappers/metered-store.ts";
@@ -235,13 +235,6 @@ export class Metrics {
     if (attempt.nextDelayMs !== null) this.#delays.observe(attempt.nextDelayMs / 1000);
     if (attempt.delaySource === "retry-budget") this.#budgetExhausted.inc();
   }
-}
-
-function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): string {
-  if (outcome === "status" && responseStatus !== null)
-    return `${Math.floor(responseStatus / 100)}xx`;
-  if (outcome === "grpc" && responseStatus !== null) return statusText(responseStatus);
-  return errorClass ?? outcome;
 }
 
 function sumOf(counts: readonly TaskCounts[], status: TaskStatus): number {
