@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { otlpReceiver } from "../../apps/cli/src/serve/otlp-receiver.testing.ts";
+import { otlpReceiver } from "../http/otlp-receiver.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "redrive-serve-"));

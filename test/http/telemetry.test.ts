@@ -4,14 +4,14 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EngineEvent } from "@redrive/service";
 import { expect, onTestFinished, test } from "vitest";
+import { type RunningService, startService } from "../../apps/cli/src/serve/running-service.ts";
+import { type Loaders, startTelemetry } from "../../apps/cli/src/serve/telemetry.ts";
+import { type TelemetryFile, telemetryConfig } from "../../apps/cli/src/serve/telemetry-config.ts";
 import {
   failing,
   grpcTestServer,
-} from "../../../../faces/service/src/deliver/grpc/grpc-server.testing.ts";
-import { otlpReceiver } from "./otlp-receiver.testing.ts";
-import { type RunningService, startService } from "./running-service.ts";
-import { type Loaders, startTelemetry } from "./telemetry.ts";
-import { type TelemetryFile, telemetryConfig } from "./telemetry-config.ts";
+} from "../../faces/service/src/deliver/grpc/grpc-server.testing.ts";
+import { otlpReceiver } from "./otlp-receiver.ts";
 
 const SECRET = "canary-4711";
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -169,7 +169,7 @@ test("a receiver that refuses is reported, and the service goes on", async () =>
 test("a missing package is named, with the command that installs all of them", async () => {
   const config = telemetryConfig({ OTEL_TRACES_EXPORTER: "otlp" }, undefined)!;
   const missing = () => Promise.reject(new Error("not found"));
-  const api = () => import("@opentelemetry/api");
+  const api = async () => ({});
   const loaders = { api, resources: missing } as unknown as Loaders;
   const parts = { environment: {}, version: "1.2.3", loaders };
   await expect(startTelemetry(config, parts)).rejects.toThrow(
