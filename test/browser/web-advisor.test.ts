@@ -50,7 +50,7 @@ describe("a link from the command line", () => {
       opened.site,
       "advise",
       ...flags.split(" "),
-      "--url",
+      "--link",
     );
     const { page, messages } = await openPage(opened.browser, onSite(opened.site, url));
     expect(await headline(page)).toBe(policySummary(printed.policy));

@@ -72,7 +72,7 @@ describe("it opens", () => {
     ["a curve that its total budget ends", ["--none", "--base", "5s", "-n", "9"]],
     ["a catalog entry", ["--preset", "aws-standard", "--seed", "3"]],
   ])("%s from a link of the command line, with its numbers", async (_, flags) => {
-    const printed = redrive("schedule", ...flags, "--url");
+    const printed = redrive("schedule", ...flags, "--link");
     const { page, messages } = await openPage(opened.browser, printed.url);
     expect(await waitsOf(page)).toEqual([
       "0",

@@ -25,7 +25,7 @@ interface Printed {
 const opened = siteInChromium(serveByService);
 
 const redrive = (...args: readonly string[]) =>
-  printedJson<Printed>(opened.site, "sim", "herd", ...args, "--url");
+  printedJson<Printed>(opened.site, "sim", "herd", ...args, "--link");
 
 /** The text of the table of peaks, once the worker has responded. */
 async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {

@@ -51,7 +51,7 @@ describe("a link", () => {
   });
 
   test("from the command line opens the same labs", async () => {
-    const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--url")) as { url: string };
+    const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--link")) as { url: string };
     const { page } = await openPage(opened.browser, onSite(opened.site, url));
     await allDone(page, 1);
     expect(await page.getByLabel("Seed").inputValue()).toBe("3");

@@ -29,7 +29,7 @@ afterAll(() => {
 
 /** The JSON output of the command line, with a link to the test service. */
 function redrive<T = Report>(...args: readonly string[]) {
-  return printedJson<T & { readonly url: string }>(opened.site, ...args, "--url");
+  return printedJson<T & { readonly url: string }>(opened.site, ...args, "--link");
 }
 
 /** Every row of the table of all measures. */

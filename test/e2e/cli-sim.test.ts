@@ -99,7 +99,7 @@ test("lint exits with 1 on errors and with 3 if some files could not be read", a
 
 test("a policy can come from standard input, and a chart goes to a file", async () => {
   const svg = join(folder, "schedule.svg");
-  const line = `schedule --policy - --svg ${svg}`;
+  const line = `schedule --policy-file - --svg ${svg}`;
   const { out, code } = await redrive(line, {}, '{"policyId":"mine","maxAttempts":3}');
   expect(code).toBe(0);
   expect(out).toContain("mine: full jitter");

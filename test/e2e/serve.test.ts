@@ -87,7 +87,7 @@ test("a task succeeds after two failures, and a waiting task survives a killed s
   const at = (url: string) => ({ REDRIVE_URL: url, REDRIVE_STORE: store });
 
   const sent = await redrive(
-    `send ${target.url} --json {"order":42} --policy default --wait 20s`,
+    `send ${target.url} --body-json {"order":42} --policy default --wait 20s`,
     at(first.url),
   );
   expect(sent).toMatchObject({ code: 0, err: "" });

@@ -6,22 +6,39 @@ import { redrive } from "./program.testing.ts";
 import { program } from "./program.ts";
 
 describe("candidates", () => {
-  test("after nothing: every command", () => {
-    const found = candidates(program(), []);
+  test("after nothing: every command", async () => {
+    const found = await candidates(program(), []);
     expect(found).toEqual(expect.arrayContaining(["dev", "serve", "tasks", "sim", "--version"]));
   });
 
-  test("after a group: its commands; after a command: its flags, also after other flags", () => {
-    expect(candidates(program(), ["tasks"])).toEqual(
+  test("after a group: its commands; after a command: its flags, also after other flags", async () => {
+    expect(await candidates(program(), ["tasks"])).toEqual(
       expect.arrayContaining(["ls", "get", "retry", "cancel", "tail"]),
     );
-    expect(candidates(program(), ["schedule", "--full"])).toEqual(
+    expect(await candidates(program(), ["schedule", "--full"])).toEqual(
       expect.arrayContaining(["--seed", "--json", "--help"]),
     );
   });
 
-  test("after an unknown word: the same as without it", () => {
-    expect(candidates(program(), ["nonsense"])).toEqual(candidates(program(), []));
+  test("after an unknown word: the same as without it", async () => {
+    expect(await candidates(program(), ["nonsense"])).toEqual(await candidates(program(), []));
+  });
+
+  test("after a flag: its values only", async () => {
+    expect(await candidates(program(), ["tasks", "ls", "--status"])).toEqual(
+      expect.arrayContaining(["PENDING", "EXHAUSTED"]),
+    );
+    const presets = await candidates(program(), ["schedule", "--preset"]);
+    expect(presets).toEqual(expect.arrayContaining(["payment", "aws-standard"]));
+    expect(presets).not.toContain("--seed");
+  });
+
+  test("without a service there are no names, and no error", async () => {
+    const words = ["destinations", "pause", "--url", "http://127.0.0.1:1", "--destination"];
+    expect(await candidates(program(), words)).toContain("--json");
+    expect(
+      await candidates(program(), ["tasks", "ls", "--url", "127.0.0.1:1", "--policy"]),
+    ).toEqual([]);
   });
 });
 

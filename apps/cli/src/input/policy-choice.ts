@@ -24,7 +24,7 @@ import { choiceFlag, didYouMean, durationFlag, integerFlag, numberFlag } from ".
 
 export interface PolicyFlags {
   readonly preset?: string;
-  readonly policy?: string;
+  readonly policyFile?: string;
   readonly full?: boolean;
   readonly equal?: boolean;
   readonly decorrelated?: boolean;
@@ -65,11 +65,14 @@ export function addPolicyFlags(command: Command): Command {
   const curve = [...JITTERS, ...CURVE];
   return command
     .addOption(
-      new Option("--preset <name>", "a preset or a catalog entry").conflicts(["policy", ...curve]),
+      new Option("--preset <name>", "a preset or a catalog entry").conflicts([
+        "policyFile",
+        ...curve,
+      ]),
     )
     .addOption(
       new Option(
-        "--policy <file>",
+        "--policy-file <file>",
         "a policy or destination document; - reads standard input",
       ).conflicts([...curve]),
     );
@@ -106,7 +109,7 @@ export function addCurveFlags(command: Command): Command {
 /** Returns the chosen policy. Without flags: the preset `default`. */
 export function choosePolicy(flags: PolicyFlags): PolicyChoice {
   if (flags.preset !== undefined) return namedPolicy(flags.preset);
-  if (flags.policy !== undefined) return policyFromFile(flags.policy);
+  if (flags.policyFile !== undefined) return policyFromFile(flags.policyFile);
   const isCurve = [...JITTERS, ...CURVE].some((name) => flags[name] !== undefined);
   if (!isCurve) return namedPolicy("default");
   const document = curveDocument(flags);

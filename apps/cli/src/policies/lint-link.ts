@@ -41,7 +41,7 @@ export function lintRun(
       ...(outageMs !== undefined && { outageMs }),
     };
   }
-  assertStrategyCount("--url", policies.length);
+  assertStrategyCount("--link", policies.length);
   return {
     view: "herd",
     seed: DEFAULT_SEED,

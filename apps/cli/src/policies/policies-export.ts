@@ -26,7 +26,7 @@ interface ExportFlags extends OutputOptions, TargetFlags {
   readonly aws?: boolean;
   readonly envoy?: boolean;
   readonly preset?: string;
-  readonly policy?: string;
+  readonly policyFile?: string;
 }
 
 export function addExport(parent: Command, terminal: Terminal): void {
@@ -39,12 +39,15 @@ export function addExport(parent: Command, terminal: Terminal): void {
     envoy: "write the retry policy of an Envoy route",
   });
   command.option("--preset <name>", "a preset or a catalog entry");
-  command.option("--policy <file>", "a policy or destination document; - reads standard input");
+  command.option(
+    "--policy-file <file>",
+    "a policy or destination document; - reads standard input",
+  );
   addOutputFlags(command, "json");
   addExamples(
     command,
     "redrive policies export --envoy --preset read",
-    "redrive policies export --grpc --policy orders.json --service shop.Orders",
+    "redrive policies export --grpc --policy-file orders.json --service shop.Orders",
   );
   command.action((flags: ExportFlags) =>
     presentResult(terminal, flags, () => presentExport(flags)),

@@ -60,12 +60,12 @@ export function addLint(parent: Command, terminal: Terminal): void {
     .option("--outage <duration>", "longest outage to survive", durationFlag)
     .option("--minimum-wait <duration>", "minimum that every wait must have", durationFlag)
     .option("--shards <count>", "number of parts that fail independently", integerFlag(1, 1000));
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive policies lint policies/*.json --clients 400 --outage 8s",
     "redrive policies lint --preset aws-standard --waits person",
-    "redrive policies lint orders.json --clients 400 --url",
+    "redrive policies lint orders.json --clients 400 --link",
   );
   command.action((files: string[], flags: LintFlags) =>
     presentResult(terminal, flags, () => presentLint(files, flags)),
@@ -106,10 +106,10 @@ export function presentLint(files: readonly string[], flags: LintFlags): Present
   const documents = linted.flatMap(({ name, document }) =>
     document === undefined ? [] : [{ name, document }],
   );
-  const run = flags.url ? lintRun(documents, context) : undefined;
+  const run = flags.link ? lintRun(documents, context) : undefined;
   return {
     ...(run !== undefined && { run }),
-    ...(flags.url && run === undefined && { notes: [NO_LINK] }),
+    ...(flags.link && run === undefined && { notes: [NO_LINK] }),
     json: { results },
     text: (style) => lintText(results, style),
     csv: () => csvRows(results),

@@ -46,7 +46,7 @@ describe("policies lint", () => {
 
   describe("the link opens the linted documents", () => {
     const opened = async (args: string) => {
-      const { url } = await redriveJson<{ url: string }>(`policies lint ${args} --url`);
+      const { url } = await redriveJson<{ url: string }>(`policies lint ${args} --link`);
       const decoded = decodeRun(new URL(url).hash);
       return "run" in decoded ? decoded.run : decoded.problem;
     };
@@ -70,8 +70,8 @@ describe("policies lint", () => {
         clients: 400,
       });
       const seven = Array.from({ length: 7 }, () => "--preset payment").join(" ");
-      const { err, code } = await redrive(`policies lint ${seven} --url`);
-      expect([err, code]).toEqual(["error: --url must name 1 to 6 strategies, got 7\n", 2]);
+      const { err, code } = await redrive(`policies lint ${seven} --link`);
+      expect([err, code]).toEqual(["error: --link must name 1 to 6 strategies, got 7\n", 2]);
     });
 
     test("tiers and destinations as a system that the simulator accepts", async () => {
@@ -90,7 +90,7 @@ describe("policies lint", () => {
     });
 
     test("no link if nothing could be read", async () => {
-      const { err } = await redrive("policies lint nothing.json --url");
+      const { err } = await redrive("policies lint nothing.json --link");
       expect(err).toBe("note: the web page cannot show these documents, so there is no link\n");
     });
   });
@@ -149,14 +149,14 @@ describe("policies import and export", () => {
     const { out } = await redrive(`policies import --aws ${path} --profile shop`);
     expect(JSON.parse(out)).toMatchObject({ policy: { maxAttempts: 7 }, rate: { adaptive: true } });
     const exported = await redrive(
-      `policies export --aws --policy ${file("shop.json", out)} --profile shop`,
+      `policies export --aws --policy-file ${file("shop.json", out)} --profile shop`,
     );
     expect(exported.out).toBe("[profile shop]\nretry_mode = adaptive\nmax_attempts = 7\n");
   });
 
   test("the guards of a file are exported to Envoy", async () => {
     const path = file("orders.json", { policy: "read", hedge: { after: 100, max: 1 } });
-    const json = await redriveJson<object>(`policies export --envoy --policy ${path}`);
+    const json = await redriveJson<object>(`policies export --envoy --policy-file ${path}`);
     expect(json).toHaveProperty("envoy.hedge_policy");
   });
 

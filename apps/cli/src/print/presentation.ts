@@ -39,7 +39,7 @@ export interface OutputOptions {
   readonly json?: boolean;
   readonly csv?: boolean;
   readonly svg?: string;
-  readonly url?: boolean;
+  readonly link?: boolean;
 }
 
 /** Adds the output flags that a command supports. */
@@ -50,8 +50,8 @@ export function addOutputFlags(
   if (kinds.includes("json")) command.option("--json", "print the result as JSON");
   if (kinds.includes("csv")) command.option("--csv", "print the result as CSV");
   if (kinds.includes("svg")) command.option("--svg <file>", "also write a chart to an SVG file");
-  if (kinds.includes("url"))
-    command.option("--url", "also print a link that opens this run on the web page");
+  if (kinds.includes("link"))
+    command.option("--link", "also print a link that opens this run on the web page");
   return command;
 }
 
@@ -85,7 +85,7 @@ export function reportError(terminal: Terminal, error: unknown): void {
 }
 
 function writePresentation(terminal: Terminal, shown: Presentation, options: OutputOptions): void {
-  const link = options.url && shown.run ? linkTo(terminal.pagesUrl, shown.run) : undefined;
+  const link = options.link && shown.run ? linkTo(terminal.pagesUrl, shown.run) : undefined;
   terminal.print(outputText(terminal, shown, options, link));
   if (!options.json)
     for (const line of noteLines(shown, options, link)) terminal.printError(`${line}\n`);

@@ -1,6 +1,6 @@
 /**
  * Table: rows in aligned columns, within the width of the terminal. Numbers are aligned right and
- * text left. If the table is too wide, columns that allow it wrap their text.
+ * text left. If the table is too wide, columns that allow it wrap or cut their text.
  */
 import { type Paint, plainPaint, type Tone } from "./paint.ts";
 import { wrap } from "./wrap.ts";
@@ -11,6 +11,8 @@ export interface Column {
   readonly align?: "left" | "right";
   /** The column may get narrower and wrap its text. Default: false. */
   readonly wraps?: boolean;
+  /** The column may get narrower and cut its text, with an ellipsis. Default: false. */
+  readonly cuts?: boolean;
 }
 
 /** A text, with or without a color. */
@@ -24,8 +26,10 @@ export interface TableOptions {
 /** Spaces between two columns. */
 const GAP = 2;
 
-/** A wrapped column is at least this wide. */
-const MIN_WRAPPED_WIDTH = 16;
+/** A column that gets narrower is at least this wide. */
+const MIN_FLEXIBLE_WIDTH = 16;
+
+const ELLIPSIS = "…";
 
 export function table(
   columns: readonly Column[],
@@ -50,7 +54,7 @@ function fitWidths(
   const widths = [...natural];
   const total = () => widths.reduce((sum, each) => sum + each + GAP, -GAP);
   for (let over = total() - width; over > 0; over--) {
-    const widest = widestWrapped(columns, widths);
+    const widest = widestFlexible(columns, widths);
     if (widest === undefined) break;
     widths[widest] = (widths[widest] ?? 0) - 1;
   }
@@ -58,10 +62,11 @@ function fitWidths(
 }
 
 /** Returns the index of the widest column that can still get narrower. */
-function widestWrapped(columns: readonly Column[], widths: readonly number[]): number | undefined {
+function widestFlexible(columns: readonly Column[], widths: readonly number[]): number | undefined {
   let widest: number | undefined;
   for (const [index, width] of widths.entries()) {
-    if (!columns[index]?.wraps || width <= MIN_WRAPPED_WIDTH) continue;
+    const { wraps = false, cuts = false } = columns[index] ?? {};
+    if (!(wraps || cuts) || width <= MIN_FLEXIBLE_WIDTH) continue;
     if (widest === undefined || width > (widths[widest] ?? 0)) widest = index;
   }
   return widest;
@@ -73,9 +78,11 @@ function rowLines(
   row: readonly Cell[],
   paint: Paint,
 ): readonly string[] {
-  const cells = columns.map(({ wraps: gives = false }, index) => {
+  const cells = columns.map(({ wraps = false, cuts = false }, index) => {
     const text = cellText(row[index]);
-    return gives ? wrap(text, widths[index] ?? text.length) : [text];
+    const width = widths[index] ?? text.length;
+    if (wraps) return wrap(text, width);
+    return [cuts && text.length > width ? `${text.slice(0, width - 1)}${ELLIPSIS}` : text];
   });
   const height = Math.max(...cells.map((lines) => lines.length));
   return Array.from({ length: height }, (_, line) =>

@@ -22,6 +22,12 @@ test("if the port is taken, a second server uses the next free port and its own 
     join(folder, "dev.db"),
     join(folder, `dev-${new URL(second.url).port}.db`),
   ]);
+  expect(first.changes).toEqual([]);
+  const [from, to] = [first.url, second.url].map((url) => new URL(url).port);
+  expect(second.changes).toEqual([
+    `Port ${from} is taken, so the service uses ${to}.`,
+    `Another process uses dev.db, so the data is in dev-${to}.db.`,
+  ]);
   const response = await fetch(`${second.url}/healthz`);
   expect(await response.json()).toEqual({ status: "ok" });
   expect(await (await fetch(`${second.url}/retry-policies/demo`)).json()).toHaveProperty("version");

@@ -2,7 +2,7 @@
  * Dev server: the service of `redrive dev`, which needs no setup. It listens only on loopback and
  * uses the next free port if its own is taken, so that two checkouts can run at the same time.
  */
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import { systemClock, systemRandom } from "@redrive/core";
 import { eventLine } from "../print/event-text.ts";
 import type { Terminal } from "../print/terminal.ts";
@@ -17,6 +17,9 @@ const HOST = "127.0.0.1";
 /** The flaky destination's port is this far from the service's, so a restart gets the same port. */
 const FLAKY_PORT_GAP = 100;
 
+/** The data file, unless another process uses it. */
+const SHARED_FILE = "dev.db";
+
 export interface DevServerOptions {
   readonly port: number;
   /** Folder of the data file. */
@@ -27,6 +30,8 @@ export interface DevServer {
   readonly url: string;
   readonly flakyUrl: string;
   readonly dataFile: string;
+  /** What differs from what was asked for, in sentences. */
+  readonly changes: readonly string[];
   readonly onEvent: RunningService["redrive"]["onEvent"];
   /** Safe to call twice. */
   stop(): Promise<void>;
@@ -39,9 +44,16 @@ export async function runDevServer(
 ): Promise<void> {
   const dev = await startDevServer({ ...options, folder: join(process.cwd(), ".redrive") });
   const dataFile = relative(process.cwd(), dev.dataFile);
+  for (const change of dev.changes) terminal.print(`${change}\n`);
   const welcome = devWelcome({ ...dev, dataFile, command: "npx redrive" });
   // SIGHUP: a closed terminal stops it too. With nohup it continues.
-  onStopSignal(() => dev.stop(), ["SIGINT", "SIGTERM", "SIGHUP"]);
+  onStopSignal(async () => {
+    terminal.print("\nStopping: running attempts finish first.\n");
+    await dev.stop();
+    terminal.print(
+      `Stopped. The tasks are in ${dataFile}, and \`redrive dev\` continues with them.\n`,
+    );
+  }, ["SIGINT", "SIGTERM", "SIGHUP"]);
   terminal.print(`${welcome.join("\n")}\nRedrive is ready at ${dev.url}/\n`);
   dev.onEvent((event) => terminal.print(eventLine(event, terminal) ?? ""));
 }
@@ -54,12 +66,25 @@ export async function startDevServer({ port, folder }: DevServerOptions): Promis
     url: service.url,
     flakyUrl: flaky.url,
     dataFile,
+    changes: changesOf(port, service.url, dataFile),
     onEvent: (listener) => service.redrive.onEvent(listener),
     stop: async () => {
       await service.stop();
       await flaky.stop();
     },
   };
+}
+
+function changesOf(wanted: number, url: string, dataFile: string): readonly string[] {
+  const { port } = new URL(url);
+  const isMoved = wanted !== 0 && port !== String(wanted);
+  const isOwnFile = basename(dataFile) !== SHARED_FILE;
+  return [
+    ...(isMoved ? [`Port ${wanted} is taken, so the service uses ${port}.`] : []),
+    ...(isOwnFile
+      ? [`Another process uses ${SHARED_FILE}, so the data is in ${basename(dataFile)}.`]
+      : []),
+  ];
 }
 
 interface StartedService {
@@ -80,7 +105,7 @@ async function startOnFreePort(from: number, folder: string): Promise<StartedSer
 
 /** A second server in the same folder gets its own data file, because a file belongs to one process. */
 async function startWithDataFile(port: number, folder: string): Promise<StartedService> {
-  const shared = join(folder, "dev.db");
+  const shared = join(folder, SHARED_FILE);
   try {
     return { service: await open(port, shared), dataFile: shared };
   } catch (error) {

@@ -9,6 +9,7 @@ import type { Terminal } from "../print/terminal.ts";
 import { currentWaitText, waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import { fullTaskId } from "./task-id.ts";
 import type { Attempt, Task } from "./task-text.ts";
 
 export function addExplain(parent: Command, terminal: Terminal): void {
@@ -18,7 +19,9 @@ export function addExplain(parent: Command, terminal: Terminal): void {
   addServiceFlags(command);
   addExamples(command, "redrive explain 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
-    callService(terminal, flags, (client) => presentExplanation(client, taskId)),
+    callService(terminal, flags, async (client) =>
+      presentExplanation(client, await fullTaskId(client, taskId)),
+    ),
   );
 }
 

@@ -8,7 +8,7 @@ import { addExamples, integerFlag } from "../input/flags.ts";
 import { jsonLines } from "../print/json-lines.ts";
 import type { Presentation } from "../print/presentation.ts";
 import { table } from "../print/table.ts";
-import type { Terminal } from "../print/terminal.ts";
+import type { Terminal, TextStyle } from "../print/terminal.ts";
 import { wrap } from "../print/wrap.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 
@@ -27,7 +27,10 @@ function addList(parent: Command, terminal: Terminal): void {
   command.action((flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
       const list = await client.listPolicies();
-      return { json: list, text: (style) => table(COLUMNS, list.policies.map(rowOf), style) };
+      const note =
+        "a task keeps the version that it started with; presets have version 0 until a task uses them";
+      const text = (style: TextStyle) => table(COLUMNS, list.policies.map(rowOf), style);
+      return { json: list, text, notes: [note] };
     }),
   );
 }

@@ -2,28 +2,27 @@
 import { isUtf8 } from "node:buffer";
 import { createReadStream, statSync } from "node:fs";
 import { Readable } from "node:stream";
-import { causedError, systemClock } from "@redrive/core";
+import { causedError, RedriveError, systemClock } from "@redrive/core";
 import type { Client, CreatedTask, TaskToCreate } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readBytes } from "../input/documents.ts";
-import { addExamples, choiceFlag, durationFlag } from "../input/flags.ts";
+import { withFlagNames } from "../input/flag-names.ts";
+import { addExamples, didYouMean, durationFlag } from "../input/flags.ts";
 import { FAILED, OK, type Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { addConnectionFlags, type ClientFlags, callService } from "./service-client.ts";
+import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 
-interface SendFlags extends Omit<ClientFlags, "json"> {
+interface SendFlags extends ClientFlags {
   readonly method?: string;
   readonly header: Readonly<Record<string, string>>;
   readonly label: Readonly<Record<string, string>>;
-  /** The request body. The output format is `--output`. */
-  readonly json?: string;
-  readonly data?: string;
-  readonly dataFile?: string;
+  readonly body?: string;
+  readonly bodyJson?: string;
+  readonly bodyFile?: string;
   readonly policy?: string;
   readonly key?: string;
   readonly in?: number;
   readonly wait?: number;
-  readonly output: "text" | "json";
 }
 
 /** The service delays its response by at most this long. */
@@ -43,13 +42,19 @@ export function addSend(parent: Command, terminal: Terminal): void {
       ),
     )
     .addOption(
-      new Option("--json <text>", "request body, sent as application/json").conflicts([
-        "data",
-        "dataFile",
-      ]),
+      new Option("--body <text>", "request body, sent unchanged").conflicts(otherBodies("body")),
     )
-    .addOption(new Option("--data <text>", "request body, sent unchanged").conflicts("dataFile"))
-    .option("--data-file <file>", "request body from a file; - reads standard input")
+    .addOption(
+      new Option("--body-json <json>", "request body, sent as application/json").conflicts(
+        otherBodies("bodyJson"),
+      ),
+    )
+    .addOption(
+      new Option(
+        "--body-file <file>",
+        "request body from a file; - reads standard input",
+      ).conflicts(otherBodies("bodyFile")),
+    )
     .option("--policy <id>", "a registered policy or a preset (default: background)")
     .option(
       "--key <key>",
@@ -59,34 +64,79 @@ export function addSend(parent: Command, terminal: Terminal): void {
       pairsOption("--label <name=value>", "a label for finding the task; repeatable", labelFlag),
     )
     .option("--in <duration>", "delay before the first attempt", durationFlag)
-    .option("--wait <duration>", "wait until the task ends, at most 25s", waitFlag)
-    .option("--output <format>", "output format: text or json", choiceFlag("text", "json"), "text");
-  addConnectionFlags(command);
+    .option("--wait <duration>", "wait until the task ends, at most 25s", waitFlag);
+  addServiceFlags(command);
   addExamples(
     command,
-    "redrive send https://example.com/orders --json '{\"order\":42}' --key order-42",
+    "redrive send https://example.com/orders --body-json '{\"order\":42}' --key order-42",
     "redrive send https://example.com/ping --method GET --policy read --wait 5s",
     "redrive send grpcs://example.com/shop.v1.Orders/Create --data-file order.bin",
   );
-  command.action((target: string, flags: SendFlags) => {
-    const { url, apiKey, output } = flags;
-    const remote = { url, json: output === "json", ...(apiKey && { apiKey }) };
-    return callService(terminal, remote, async (client) => {
+  command.action((target: string, flags: SendFlags) =>
+    callService(terminal, flags, async (client) => {
       const waitSeconds = Math.ceil((flags.wait ?? 0) / 1000);
       const task = await withUpload(client, target, flags);
-      return presentCreated(await client.createTask(task, { waitSeconds }));
-    });
-  });
+      const create = () => client.createTask(task, { waitSeconds });
+      return presentCreated(
+        await withFlagNames(FLAG_BY_FIELD, () => withPolicyHint(client, flags.policy, create)),
+      );
+    }),
+  );
 }
+
+/** Adds the nearest name to the error for an unknown policy. */
+async function withPolicyHint<T>(
+  client: Client,
+  policy: string | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isUnknown = error instanceof RedriveError && error.code === UNKNOWN_POLICY;
+    if (!isUnknown || policy === undefined) throw error;
+    const { policies } = await client.listPolicies();
+    const hint = didYouMean(
+      policy,
+      policies.map(({ policyId }) => policyId),
+    );
+    if (hint === "") throw error;
+    throw causedError(error.code, `${error.message}.${hint}`, error);
+  }
+}
+
+/** A code of the service. The type of core's codes does not list it. */
+const UNKNOWN_POLICY: string = "UNKNOWN_POLICY";
+
+const BODY_FLAGS = ["body", "bodyJson", "bodyFile"] as const;
+
+/** A task has at most one body. */
+function otherBodies(flag: (typeof BODY_FLAGS)[number]): string[] {
+  return BODY_FLAGS.filter((other) => other !== flag);
+}
+
+/** The flag that sets each field of a task, for the error messages of the service. */
+const FLAG_BY_FIELD: Readonly<Record<string, string>> = {
+  targetUrl: "<url>",
+  method: "--method",
+  headers: "--header",
+  labels: "--label",
+  policyId: "--policy",
+  idempotencyKey: "--key",
+  scheduledAt: "--in",
+  json: "--body-json",
+  body: "--body",
+  bodyBase64: "--body-file",
+};
 
 /** A longer file is uploaded as a stream, because a create may have at most 1 MiB in all. */
 const MAX_SENT_BYTES = 512 * 1024;
 
 async function withUpload(client: Client, target: string, flags: SendFlags): Promise<TaskToCreate> {
-  const { dataFile, json, data, ...rest } = flags;
-  const isFile = dataFile !== undefined && dataFile !== "-" && data === undefined;
-  if (!isFile || json !== undefined || !isLong(dataFile)) return taskToCreate(target, flags);
-  const stream = Readable.toWeb(createReadStream(dataFile)) as ReadableStream<Uint8Array>;
+  const { bodyFile, ...rest } = flags;
+  const isFile = bodyFile !== undefined && bodyFile !== "-";
+  if (!isFile || !isLong(bodyFile)) return taskToCreate(target, flags);
+  const stream = Readable.toWeb(createReadStream(bodyFile)) as ReadableStream<Uint8Array>;
   const { bodyRef } = await client.uploadBody(stream);
   return { ...taskToCreate(target, rest), bodyRef };
 }
@@ -110,10 +160,10 @@ export function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate 
   };
 }
 
-function bodyOf({ json, data, dataFile }: SendFlags): Partial<TaskToCreate> {
-  if (json !== undefined) return { json: parseBody(json) };
-  if (data !== undefined) return { body: data };
-  return dataFile === undefined ? {} : fileBody(readBytes(dataFile));
+function bodyOf({ body, bodyJson, bodyFile }: SendFlags): Partial<TaskToCreate> {
+  if (bodyJson !== undefined) return { json: parseBody(bodyJson) };
+  if (body !== undefined) return { body };
+  return bodyFile === undefined ? {} : fileBody(readBytes(bodyFile));
 }
 
 /** Bytes that are not UTF-8 text are sent as Base64, which preserves them. */
@@ -127,7 +177,7 @@ function parseBody(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const message = `--json must be JSON: ${(cause as Error).message}; use --data for other text`;
+    const message = `--body-json must be JSON: ${(cause as Error).message}; use --body for other text`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }

@@ -3,7 +3,7 @@
  * the output, and a clear error if the service does not respond.
  */
 import { type Client, createClient } from "@redrive/service/client";
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { FAILED, type Presentation, presentResult, reportError } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 
@@ -19,9 +19,19 @@ export const DEFAULT_URL = "http://127.0.0.1:7337";
 export function addConnectionFlags(command: Command): Command {
   return command
     .addOption(
-      new Option("--url <url>", "URL of the service").env("REDRIVE_URL").default(DEFAULT_URL),
+      new Option("--url <url>", "URL of the service")
+        .env("REDRIVE_URL")
+        .default(DEFAULT_URL)
+        .argParser(serviceUrl),
     )
     .addOption(new Option("--api-key <key>", "API key: rdv_...").env("REDRIVE_API_KEY"));
+}
+
+/** Parses the URL of a service. `localhost:7337` is short for `http://localhost:7337`. */
+export function serviceUrl(text: string): string {
+  const url = /^[a-z][a-z\d+.-]*:\/\//iu.test(text) ? text : `http://${text}`;
+  if (URL.canParse(url) && /^https?:$/u.test(new URL(url).protocol)) return url;
+  throw new InvalidArgumentError(`Must be a URL such as ${DEFAULT_URL} or localhost:7337.`);
 }
 
 export function addServiceFlags(command: Command): Command {

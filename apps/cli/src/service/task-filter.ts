@@ -4,7 +4,7 @@ import type { Client } from "@redrive/service/client";
 import { type Command, InvalidArgumentError } from "commander";
 import { choiceFlag, durationFlag, integerFlag } from "../input/flags.ts";
 
-const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
+export const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
 
 export type TaskFilter = Parameters<Client["discardDeadLetters"]>[0];
 

@@ -10,6 +10,7 @@ import { type Cell, type Column, table } from "../print/table.ts";
 import type { TextStyle } from "../print/terminal.ts";
 import { currentWaitText, waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
+import { shortIds } from "./task-id.ts";
 
 export type Task = Awaited<ReturnType<Client["getTask"]>>;
 export type Attempt = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
@@ -22,31 +23,55 @@ const TONES: Readonly<Record<Task["status"], Tone>> = {
   CANCELLED: "warn",
 };
 
-/** The target never wraps, even on a narrow terminal, so that people can search for it. */
 const COLUMNS: readonly Column[] = [
   { head: "task" },
   { head: "status" },
   { head: "attempts", align: "right" },
-  { head: "last" },
+  { head: "last", cuts: true },
   { head: "when" },
-  { head: "target" },
+  { head: "target", cuts: true },
+];
+
+const DEAD_LETTER_COLUMNS: readonly Column[] = [
+  { head: "task" },
+  { head: "reason" },
+  { head: "attempts", align: "right" },
+  { head: "last", cuts: true },
+  { head: "when" },
+  { head: "target", cuts: true },
 ];
 
 export function taskTable(tasks: readonly Task[], style: TextStyle): readonly string[] {
   if (tasks.length === 0) return ["There are no matching tasks."];
-  const now = systemClock.now();
   return table(
     COLUMNS,
-    tasks.map((task) => taskRow(task, now)),
+    taskRows(tasks, ({ status }) => statusCell(status)),
     style,
   );
 }
 
-function taskRow(task: Task, now: number): readonly Cell[] {
-  const { taskId, status, attemptNumber, method, targetUrl } = task;
+export function deadLetterTable(tasks: readonly Task[], style: TextStyle): readonly string[] {
+  if (tasks.length === 0) return ["There are no matching dead letters."];
+  return table(
+    DEAD_LETTER_COLUMNS,
+    taskRows(tasks, ({ reason }) => reason ?? ""),
+    style,
+  );
+}
+
+/** `second`: the content of the second column. */
+function taskRows(
+  tasks: readonly Task[],
+  second: (task: Task) => Cell,
+): readonly (readonly Cell[])[] {
+  const now = systemClock.now();
+  const ids = shortIds(tasks.map(({ taskId }) => taskId));
+  return tasks.map((task, index) => [ids[index] ?? "", second(task), ...taskCells(task, now)]);
+}
+
+function taskCells(task: Task, now: number): readonly Cell[] {
+  const { attemptNumber, method, targetUrl } = task;
   return [
-    taskId,
-    statusCell(status),
     String(attemptNumber),
     lastResultText(task),
     timingText(task, now),

@@ -6,6 +6,7 @@ import type { Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 import { addFilterFlags, addStatusFlag, type FilterFlags, taskFilter } from "./task-filter.ts";
+import { fullTaskId } from "./task-id.ts";
 import { type Task, taskDetail, taskTable } from "./task-text.ts";
 import { addTasksExport } from "./tasks-export.ts";
 import { addTasksImport } from "./tasks-import.ts";
@@ -64,11 +65,15 @@ export function listQuery(flags: ListFlags) {
   };
 }
 
-export function presentTasks(list: Awaited<ReturnType<Client["listTasks"]>>): Presentation {
+/** `textOf`: the tasks as a table. */
+export function presentTasks(
+  list: Awaited<ReturnType<Client["listTasks"]>>,
+  textOf = taskTable,
+): Presentation {
   const { tasks, cursor } = list;
   return {
     json: list,
-    text: (style) => taskTable(tasks, style),
+    text: (style) => textOf(tasks, style),
     ...(cursor !== null && { notes: [`there may be more; continue with --cursor ${cursor}`] }),
   };
 }
@@ -78,9 +83,15 @@ function addGet(parent: Command, terminal: Terminal): void {
     .command("get <taskId>")
     .description("Show a task, its attempts, and why it waits.");
   addServiceFlags(command);
-  addExamples(command, "redrive tasks get 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
+  addExamples(
+    command,
+    "redrive tasks get 01a1e1b6-b1b2-7000-83d9-6258b3c1903d",
+    "redrive tasks get 01a1e1b6-b1b2",
+  );
   command.action((taskId: string, flags: ClientFlags) =>
-    callService(terminal, flags, (client) => presentTask(client, taskId)),
+    callService(terminal, flags, async (client) =>
+      presentTask(client, await fullTaskId(client, taskId)),
+    ),
   );
 }
 
@@ -103,7 +114,7 @@ function addRetry(parent: Command, terminal: Terminal): void {
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
-      const receipt = await client.retryNow(taskId);
+      const receipt = await client.retryNow(await fullTaskId(client, taskId));
       return {
         json: receipt,
         text: () => [`${taskId} runs as soon as its destination allows it.`],
@@ -120,7 +131,7 @@ function addCancel(parent: Command, terminal: Terminal): void {
   addExamples(command, "redrive tasks cancel 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
-      const view = await client.cancelTask(taskId);
+      const view = await client.cancelTask(await fullTaskId(client, taskId));
       return { json: view, text: () => [cancelText(taskId, view.status)] };
     }),
   );

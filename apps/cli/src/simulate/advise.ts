@@ -69,7 +69,7 @@ export function addAdvise(parent: Command, terminal: Terminal): void {
     .option("--outage <duration>", "longest outage to survive, up to 24h", durationFlag)
     .option("--tiers <count>", "number of layers that could retry", integerFlag(1, 8))
     .option("--shards <count>", "number of parts that fail independently", integerFlag(1, 1000));
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive advise",

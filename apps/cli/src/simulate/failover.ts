@@ -56,7 +56,7 @@ export function addFailover(parent: Command, terminal: Terminal): void {
     integerFlag(1, 1_000_000),
   );
   addComparisonFlags(command, ["immediate", "none", "equal", "full", "decorrelated"]);
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive sim failover",

@@ -39,7 +39,7 @@ export function addHerd(parent: Command, terminal: Terminal): void {
     "width of the window in which arrivals are counted",
     durationFlag,
   );
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive sim herd -N 10000 --compare none,full,decorrelated --seed 7",

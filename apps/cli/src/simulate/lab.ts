@@ -55,7 +55,7 @@ export function addLab(parent: Command, terminal: Terminal): void {
     1,
   );
   addSeedFlag(command);
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(command, "redrive sim lab", "redrive sim lab occ coverage --seed 7");
   command.action((ids: string[], flags: LabFlags) =>
     presentResult(terminal, flags, () =>

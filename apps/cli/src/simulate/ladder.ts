@@ -30,7 +30,7 @@ export function addLadder(parent: Command, terminal: Terminal): void {
     .command("ladder")
     .description("Simulate the same outage several times and add one mitigation each time.");
   addSeedFlag(command);
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(command, "redrive sim ladder", "redrive sim run ladder-3-breaker");
   command.action((flags: LadderFlags) =>
     presentResult(terminal, flags, () => presentLadder(terminal, flags)),

@@ -29,7 +29,7 @@ import type { Terminal, TextStyle } from "../print/terminal.ts";
 import { wrap } from "../print/wrap.ts";
 
 interface ReplayFlags extends OutputOptions {
-  readonly policy?: string;
+  readonly policyFile?: string;
   readonly preset?: string;
   readonly seed: Seed;
 }
@@ -41,14 +41,14 @@ export function addReplay(parent: Command, terminal: Terminal): void {
       "Replay an attempt log or an export (NDJSON) under another policy. Use - for standard input.",
     );
   command
-    .addOption(new Option("--preset <name>", "a preset or a catalog entry").conflicts("policy"))
-    .option("--policy <file>", "a policy document; - reads standard input");
+    .addOption(new Option("--preset <name>", "a preset or a catalog entry").conflicts("policyFile"))
+    .option("--policy-file <file>", "a policy document; - reads standard input");
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg");
   addExamples(
     command,
     "redrive tasks export --since 24h | redrive sim replay - --preset background",
-    "redrive sim replay attempts.ndjson --policy mine.json --json",
+    "redrive sim replay attempts.ndjson --policy-file mine.json --json",
   );
   command.action((log: string, flags: ReplayFlags) =>
     presentResult(terminal, flags, () => presentReplay(log, flags)),
@@ -58,9 +58,9 @@ export function addReplay(parent: Command, terminal: Terminal): void {
 export function presentReplay(log: string, flags: ReplayFlags): Presentation {
   const { seed } = flags;
   const choice =
-    flags.policy === undefined
+    flags.policyFile === undefined
       ? namedPolicy(flags.preset ?? "default")
-      : policyFromFile(flags.policy);
+      : policyFromFile(flags.policyFile);
   const result = withFileName(log, () => replay(readText(log), choice.document, { seed }));
   return {
     seed,

@@ -40,7 +40,7 @@ export function addRun(parent: Command, terminal: Terminal): void {
   command.option("--list", "list the built-in scenarios");
   command.option("--document", "print the scenario as JSON instead of simulating it");
   addSeedFlag(command);
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive sim run --list",

@@ -38,12 +38,12 @@ export function addSchedule(parent: Command, terminal: Terminal): void {
     .description("Show the waits of a policy and the share of calls that survive an outage.");
   addSeedFlag(addCurveFlags(addJitterFlags(addPolicyFlags(command))));
   addOutageFlag(command, "length of the outage");
-  addOutputFlags(command, "json", "csv", "svg", "url");
+  addOutputFlags(command, "json", "csv", "svg", "link");
   addExamples(
     command,
     "redrive schedule --full --base 200ms --cap 20s -n 6",
     "redrive schedule --preset webhook --outage 10h",
-    "redrive schedule --policy policy.json --seed 7 --svg schedule.svg",
+    "redrive schedule --policy-file policy.json --seed 7 --svg schedule.svg",
   );
   command.action((flags: ScheduleFlags) =>
     presentResult(terminal, flags, () => presentSchedule(flags)),

@@ -83,7 +83,7 @@ describe("schedule", () => {
     const { out } = await redrive(`${line} --csv`);
     expect(out.split("\n")[0]).toBe("attempt,waitMs,lowMs,highMs,ceilingMs,startsAtMs");
     const svg = join(folder, "schedule.svg");
-    const { err, out: text } = await redrive(`${line} --svg ${svg} --url`);
+    const { err, out: text } = await redrive(`${line} --svg ${svg} --link`);
     expect(err).toBe(`wrote ${svg}\n`);
     expect(readFileSync(svg, "utf8")).toMatch(/^<svg [\s\S]*<\/svg>\n$/u);
     const hash = /#(\S+)/u.exec(text)?.[1] ?? "";

@@ -29,7 +29,7 @@ export function addCompareFlags(command: Command, fallback: readonly string[]): 
         .argParser((list) => list.split(",").map((name) => name.trim()))
         .default(fallback, fallback.join(",")),
     )
-    .option("--policy <file>", "also compare this policy document; - reads standard input");
+    .option("--policy-file <file>", "also compare this policy document; - reads standard input");
 }
 
 /** Returns the strategies in the order of `--compare`, then the policy file. */
@@ -39,7 +39,10 @@ export function chooseStrategies(
 ): readonly PolicyChoice[] {
   const curve = curveDocument(flags, defaults);
   const named = (flags.compare ?? []).map((name) => strategy(name, curve));
-  const chosen = [...named, ...(flags.policy === undefined ? [] : [policyFromFile(flags.policy)])];
+  const chosen = [
+    ...named,
+    ...(flags.policyFile === undefined ? [] : [policyFromFile(flags.policyFile)]),
+  ];
   assertStrategyCount("--compare", chosen.length);
   return chosen;
 }

@@ -1,22 +1,22 @@
-/** `redrive destinations`: lists the destinations of a running service, pauses, resumes and enables them. */
+/** `redrive destinations`: lists, shows and changes the destinations of a running service. */
 import { formatDuration, formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
-import { addExamples } from "../input/flags.ts";
-import type { Presentation } from "../print/presentation.ts";
-import { formatUntil } from "../print/relative-time.ts";
-import { type Cell, table } from "../print/table.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { addPagingFlags, type PagingFlags } from "./tasks.ts";
-
-type Destination = Awaited<ReturnType<Client["getDestination"]>>;
+import { addExamples } from "../../input/flags.ts";
+import type { Presentation } from "../../print/presentation.ts";
+import { type Cell, table } from "../../print/table.ts";
+import type { Terminal } from "../../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "../service-client.ts";
+import { addPagingFlags, type PagingFlags } from "../tasks.ts";
+import { addDestinationDocument } from "./destination-document.ts";
+import { type Destination, stateOf } from "./destination-state.ts";
 
 export function addDestinations(parent: Command, terminal: Terminal): void {
   const destinations = parent
     .command("destinations")
-    .description("List, pause and resume destinations, and enable their targets again.");
+    .description("List, show, configure, pause and resume destinations.");
   addList(destinations, terminal);
+  addDestinationDocument(destinations, terminal);
   addChange(destinations, terminal, {
     verb: "pause",
     description: "Stop attempts to a destination until it is resumed.",
@@ -63,13 +63,13 @@ function addList(parent: Command, terminal: Terminal): void {
 }
 
 const COLUMNS = [
-  { head: "destination" },
+  { head: "destination", cuts: true },
   { head: "state" },
   { head: "backlog", align: "right" },
   { head: "dead", align: "right" },
   { head: "p50", align: "right" },
   { head: "p99", align: "right" },
-  { head: "in flight", align: "right" },
+  { head: "running", align: "right" },
 ] as const;
 
 function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Presentation {
@@ -95,22 +95,6 @@ function rowOf(one: Destination, now: number): readonly Cell[] {
     latency === null ? "" : formatDuration(latency.p99Ms),
     concurrency === null ? "" : `${concurrency.inFlight} of ${concurrency.limit}`,
   ];
-}
-
-/** The reason why tasks wait, in the same order of precedence as `explain` for one task. */
-function stateOf(one: Destination, now: number): Cell {
-  const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget } = one;
-  if (pausedAt !== null) return { text: "paused", tone: "warn" };
-  if (breakerState !== "CLOSED") {
-    return { text: `breaker ${breakerState.toLowerCase()}`, tone: "bad" };
-  }
-  if (gateUntil > now) {
-    return { text: `waits ${formatUntil(gateUntil, now)} (Retry-After)`, tone: "warn" };
-  }
-  if (rateUntil > now) return { text: "rate limited", tone: "warn" };
-  if (retryBudget === "empty") return { text: "no retries left", tone: "warn" };
-  // Not "open", which means the opposite for a breaker.
-  return { text: "ok", tone: "good" };
 }
 
 interface DestinationChange {

@@ -2,13 +2,14 @@
 import { formatCount, systemClock } from "@redrive/core";
 import { type Client, REDRIVE_BOUNDS } from "@redrive/service/client";
 import { type Command, Option } from "commander";
-import { confirmChange } from "../input/confirm.ts";
-import { addExamples, integerFlag, numberFlag } from "../input/flags.ts";
-import { FAILED, OK, PARTIAL, type Presentation } from "../print/presentation.ts";
-import { createProgress } from "../print/progress.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
+import { confirmChange } from "../../input/confirm.ts";
+import { addExamples, integerFlag, numberFlag } from "../../input/flags.ts";
+import { FAILED, OK, PARTIAL, type Presentation } from "../../print/presentation.ts";
+import { createProgress } from "../../print/progress.ts";
+import type { Terminal } from "../../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "../service-client.ts";
+import { addFilterFlags, type FilterFlags, taskFilter } from "../task-filter.ts";
+import { fullTaskId } from "../task-id.ts";
 
 interface RedriveFlags extends ClientFlags, FilterFlags {
   readonly rate: number;
@@ -60,7 +61,8 @@ async function redrive(
   taskIds: readonly string[],
   flags: RedriveFlags & { readonly wait: boolean },
 ): Promise<Presentation> {
-  const what = taskIds.length > 0 ? { taskIds: [...taskIds] } : { filter: taskFilter(flags) };
+  const ids = await Promise.all(taskIds.map((taskId) => fullTaskId(client, taskId)));
+  const what = ids.length > 0 ? { taskIds: ids } : { filter: taskFilter(flags) };
   const counting = await client.startRedrive({ ...what, dryRun: true });
   const { total: count } = counting;
   const { dryRun, yes, rate: ratePerSecond, canary } = flags;
@@ -94,9 +96,10 @@ async function waitForEnd(
   while (view.status === "RUNNING") {
     await systemClock.sleep(POLL_INTERVAL_MS);
     view = await client.getRedrive(view.redriveId);
-    const { redriven, skipped, total } = view;
+    const { redriven, skipped, total, waitsFor } = view;
     const elapsedMs = systemClock.monotonicMs() - startMs;
-    progress.draw({ done: redriven + skipped, total, what: "redriving", elapsedMs });
+    const what = waitsFor === null ? "redriving" : `waits for ${waitsFor}`;
+    progress.draw({ done: redriven + skipped, total, what, elapsedMs });
   }
   progress.clear();
   return view;

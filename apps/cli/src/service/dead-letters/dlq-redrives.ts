@@ -2,12 +2,12 @@
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
-import { addExamples } from "../input/flags.ts";
-import type { Presentation } from "../print/presentation.ts";
-import { formatAgo } from "../print/relative-time.ts";
-import { table } from "../print/table.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import { addExamples } from "../../input/flags.ts";
+import type { Presentation } from "../../print/presentation.ts";
+import { formatAgo } from "../../print/relative-time.ts";
+import { table } from "../../print/table.ts";
+import type { Terminal } from "../../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "../service-client.ts";
 
 type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
 

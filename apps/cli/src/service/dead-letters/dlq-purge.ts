@@ -2,12 +2,12 @@
 import { formatCount, RedriveError } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
-import { confirmChange } from "../input/confirm.ts";
-import { addExamples } from "../input/flags.ts";
-import { FAILED, type Presentation } from "../print/presentation.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { addFilterFlags, type FilterFlags, type TaskFilter, taskFilter } from "./task-filter.ts";
+import { confirmChange } from "../../input/confirm.ts";
+import { addExamples } from "../../input/flags.ts";
+import { FAILED, type Presentation } from "../../print/presentation.ts";
+import type { Terminal } from "../../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "../service-client.ts";
+import { addFilterFlags, type FilterFlags, type TaskFilter, taskFilter } from "../task-filter.ts";
 
 interface PurgeFlags extends ClientFlags, FilterFlags {
   readonly all?: boolean;

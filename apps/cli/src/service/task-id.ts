@@ -1,0 +1,65 @@
+/**
+ * Task id: short forms of task ids. A list shows the shortest prefixes that differ, and every command
+ * takes a prefix that only one task has. The first 12 digits of an id are its time (UUIDv7), so a prefix
+ * selects the tasks of a short period, and the service needs no index of its own for it.
+ */
+import { quote, RedriveError } from "@redrive/core";
+import { type Client, fullPage } from "@redrive/service/client";
+
+/** Both groups of digits that contain the time: tasks of different milliseconds differ in them. */
+const MIN_SHOWN = 13;
+
+/** Fewer digits select more than a minute. */
+const MIN_DIGITS = 8;
+
+const ID_LENGTH = 36;
+const TIME_DIGITS = 12;
+
+/** The clock of a node, which makes the ids, may differ from the instant of creation by this much. */
+const CLOCK_MARGIN_MS = 60_000;
+
+/** Returns the prefix of each id that no other id in the list has. */
+export function shortIds(ids: readonly string[]): readonly string[] {
+  return ids.map((id) => {
+    let length = MIN_SHOWN;
+    const isShared = () =>
+      ids.some((other) => other !== id && other.startsWith(id.slice(0, length)));
+    while (length < ID_LENGTH && isShared()) length += 1;
+    return id.slice(0, length);
+  });
+}
+
+/** Returns the full id of the only task whose id starts with `text`. */
+export async function fullTaskId(client: Client, text: string): Promise<string> {
+  const digits = text.replaceAll("-", "").toLowerCase();
+  if (text.length >= ID_LENGTH || !/^[\da-f]+$/u.test(digits)) return text;
+  if (digits.length < MIN_DIGITS) {
+    throw new RedriveError(
+      "INVALID_ARGUMENT",
+      `a short task id must have at least ${MIN_DIGITS} digits, got ${quote(text)}`,
+    );
+  }
+  const found = await tasksWithPrefix(client, digits);
+  if (found.length === 1) return found[0] ?? text;
+  const problem =
+    found.length === 0
+      ? `there is no task whose id starts with ${quote(text)}`
+      : `${quote(text)} is the start of several task ids: ${found.slice(0, 5).join(", ")}`;
+  throw new RedriveError("INVALID_ARGUMENT", problem);
+}
+
+async function tasksWithPrefix(client: Client, digits: string): Promise<readonly string[]> {
+  const time = digits.slice(0, TIME_DIGITS);
+  const createdFrom = Number.parseInt(time.padEnd(TIME_DIGITS, "0"), 16) - CLOCK_MARGIN_MS;
+  const createdTo = Number.parseInt(time.padEnd(TIME_DIGITS, "f"), 16) + CLOCK_MARGIN_MS;
+  const found: string[] = [];
+  let cursor: string | null | undefined;
+  while (cursor !== null && found.length < 2) {
+    const query = { createdFrom, createdTo, limit: 250, ...(cursor && { cursor }) };
+    const page = await fullPage(client.listTasks, query);
+    const ids = page.tasks.map(({ taskId }) => taskId);
+    found.push(...ids.filter((id) => id.replaceAll("-", "").startsWith(digits)));
+    cursor = page.cursor;
+  }
+  return found;
+}
