@@ -35,6 +35,7 @@ export {
   explainReason,
   holdDescriptions,
 } from "./decide/explain.ts";
+export { type KeyHeader, parseKeyHeader } from "./decide/idempotency-key.ts";
 export {
   classifyOutcome,
   grpcOutcome,

@@ -10,6 +10,7 @@ import { type Bundle, bundle } from "./bundle.ts";
 const sizes = [
   ["retry alone", 'export { retry } from "redrive";', 9664],
   ["the whole library", 'export * from "redrive";', 26_560],
+  ["idempotency keys", 'export * from "redrive/idempotency";', 20_160],
 ] as const;
 
 describe("minified and gzipped", () => {
@@ -31,6 +32,15 @@ test("retry alone excludes code that it does not use", async () => {
   const { modules } = await bundle('export { retry } from "redrive";');
   const paths = modules.filter(({ bytes }) => bytes > 0).map(({ path }) => path);
   for (const unused of ["breaker.ts", "fetch.ts", "keyed-guards.ts", "catalog.ts", "presets.ts"]) {
+    expect(paths.filter((path) => path.endsWith(`/${unused}`))).toEqual([]);
+  }
+});
+
+test("a program with one store and one framework excludes the others", async () => {
+  const names = "forFetch, idempotency, postgresStore";
+  const { modules } = await bundle(`export { ${names} } from "redrive/idempotency";`);
+  const paths = modules.filter(({ bytes }) => bytes > 0).map(({ path }) => path);
+  for (const unused of ["redis-scripts.ts", "sqlite-store.ts", "held-response.ts", "for-hono.ts"]) {
     expect(paths.filter((path) => path.endsWith(`/${unused}`))).toEqual([]);
   }
 });

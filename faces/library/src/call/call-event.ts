@@ -132,11 +132,15 @@ export type CallListener = (event: CallEvent) => void;
  * and an unhandled rejection would end the process.
  */
 export function notify<E>(listener: ((event: E) => unknown) | undefined, event: E): void {
-  const report = (error: unknown) => console.error("redrive:", error);
   try {
     const result = listener?.(event) as Partial<PromiseLike<unknown>> | undefined;
-    result?.then?.(undefined, report);
+    result?.then?.(undefined, reportError);
   } catch (error) {
-    report(error);
+    reportError(error);
   }
+}
+
+/** For errors of the caller's own functions that nobody else would see. */
+export function reportError(error: unknown): void {
+  console.error("redrive:", error);
 }

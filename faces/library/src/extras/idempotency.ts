@@ -2,6 +2,35 @@
  * `redrive/idempotency`: lets a server honor idempotency keys. The first request with a key runs; its
  * repetitions get the stored response.
  */
+export {
+  type Idempotency,
+  idempotency,
+  type KeyClaim,
+} from "../idempotency/idempotency.ts";
+export type {
+  IdempotencyEvent,
+  IdempotencyEventType,
+  IdempotencyListener,
+} from "../idempotency/idempotency-event.ts";
+export type { IdempotencyOptions } from "../idempotency/idempotency-options.ts";
+export type { ResponseToStore } from "../idempotency/running-request.ts";
+export { type ExpressMiddleware, type ExpressRequest, forExpress } from "../serve/for-express.ts";
+export {
+  type FastifyReplyLike,
+  type FastifyRequestLike,
+  forFastify,
+} from "../serve/for-fastify.ts";
+export { forFetch } from "../serve/for-fetch.ts";
+export { forHono, type HonoContextLike } from "../serve/for-hono.ts";
+export { forNode } from "../serve/for-node.ts";
+export type {
+  HandlerRun,
+  Interceptor,
+  PlainResponse,
+  ServedBody,
+  ServedRequest,
+} from "../serve/interceptor.ts";
+export type { NodeHeaderValue, NodeRequest, NodeResponse } from "../serve/node-types.ts";
 export type {
   Claim,
   ClaimResult,

@@ -157,9 +157,11 @@ export function idempotencyStoreConformance(
       expect(found.result).toBeInstanceOf(Uint8Array);
     });
 
-    test("does not change with the caller's buffer", async () => {
+    test.each([
+      ["buffer", Buffer.of(1, 2, 3)],
+      ["bytes", Uint8Array.of(1, 2, 3)],
+    ])("does not change with the caller's %s", async (_, buffer) => {
       const key = newKey();
-      const buffer = Uint8Array.of(1, 2, 3);
       await claim(key);
       await settle(key, "a", buffer);
       buffer.fill(9);

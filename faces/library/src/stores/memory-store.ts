@@ -78,7 +78,8 @@ class MemoryStore implements IdempotencyStore {
     assertSettlement(settlement);
     const entry = this.#heldBy(owner, key);
     if (entry === undefined) return false;
-    entry.result = settlement.result.slice();
+    // The `slice` of a Buffer does not copy.
+    entry.result = new Uint8Array(settlement.result);
     entry.expiresAt = this.#clock.now() + settlement.retentionMs;
     return true;
   }

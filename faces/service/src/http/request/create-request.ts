@@ -2,7 +2,7 @@
  * Create request: reads a create request: the idempotency key and the trace from the headers, the field
  * names of an inline policy's errors, and the preferred wait.
  */
-import { DocumentError, isObject } from "@redrive/core";
+import { DocumentError, isObject, parseKeyHeader } from "@redrive/core";
 import { isTraceparent } from "../../deliver/trace.ts";
 import type { PlainTaskInput, TaskInput } from "../../intake/task-input.ts";
 
@@ -42,10 +42,9 @@ function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unkn
   return key === undefined ? body : { ...body, idempotencyKey: key };
 }
 
-/** A key may be an RFC 8941 string, as in the draft of the header: `"abc"` means `abc`. */
+/** `"abc"` means `abc`. The intake refuses what is neither. */
 function plainKey(text: string): string {
-  const trimmed = text.trim();
-  return /^"([^"\\]+)"$/.exec(trimmed)?.[1] ?? trimmed;
+  return parseKeyHeader(text)?.key ?? text.trim();
 }
 
 /** The intake also accepts pairs, for programs. In JSON there is one form, that of the schema. */

@@ -1,0 +1,74 @@
+/** A handler with idempotency keys in virtual time, which ends when the test says so. */
+import { type VirtualClock, virtualClock } from "@redrive/core";
+import { forFetch } from "../serve/for-fetch.ts";
+import type { IdempotencyStore } from "../stores/idempotency-store.ts";
+import { memoryStore } from "../stores/memory-store.ts";
+import { idempotency } from "./idempotency.ts";
+import type { IdempotencyEvent } from "./idempotency-event.ts";
+import type { IdempotencyOptions } from "./idempotency-options.ts";
+
+export const LEASE_MS = 30_000;
+
+/** A handler that has started. */
+export interface StartedRun {
+  readonly request: Request;
+  respond(response?: Response): void;
+  fail(error: unknown): void;
+}
+
+/** `change` replaces functions of the store. */
+export function setUp(
+  more: Partial<IdempotencyOptions<Request>> = {},
+  change: (store: IdempotencyStore, clock: VirtualClock) => Partial<IdempotencyStore> = () => ({}),
+) {
+  const clock = virtualClock();
+  const events: IdempotencyEvent[] = [];
+  const runs: StartedRun[] = [];
+  let ids = 0;
+  const memory = bound(memoryStore({ clock }));
+  const store = { ...memory, ...change(memory, clock) };
+  const keys = idempotency<Request>({
+    store,
+    scope: () => "caller",
+    clock,
+    ids: () => `owner-${ids++}`,
+    onEvent: (event) => events.push(event),
+    ...more,
+  });
+  const handler = forFetch(
+    keys,
+    (request) =>
+      new Promise<Response>((resolve, reject) => {
+        const respond = (response = new Response("done", { status: 201 })) => resolve(response);
+        runs.push({ request, respond, fail: reject });
+      }),
+  );
+  const post = (body = "{}", headers: Record<string, string> = {}) =>
+    handler(
+      new Request("https://api.example/charges", {
+        method: "POST",
+        headers: { "idempotency-key": "k", ...headers },
+        body,
+      }),
+    );
+  /** Resolves when so many handlers have started. */
+  const started = async (count: number): Promise<StartedRun> => {
+    while (runs.length < count) await new Promise((resolve) => setImmediate(resolve));
+    return runs[count - 1] as StartedRun;
+  };
+  const types = () => events.map(({ type }) => type);
+  return { clock, store, keys, events, types, runs, post, started };
+}
+
+/** The methods of a store as own functions, so that a test can replace some. */
+function bound(store: IdempotencyStore): IdempotencyStore {
+  return {
+    claim: (key, claim) => store.claim(key, claim),
+    renew: (key, owner, leaseMs) => store.renew(key, owner, leaseMs),
+    settle: (key, owner, settlement) => store.settle(key, owner, settlement),
+    release: (key, owner) => store.release(key, owner),
+    sweep: (limit) => store.sweep(limit),
+  };
+}
+
+export const codeOf = async (response: Response) => (await response.json()).code;

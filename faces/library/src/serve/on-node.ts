@@ -1,0 +1,56 @@
+/**
+ * On Node: what the adapters of frameworks on `node:http` share: they ask the interceptor, send its
+ * answer or hold the response of the handler.
+ */
+import { holdResponse } from "./held-response.ts";
+import { type Interceptor, isRun, type ServedBody, type ServedRequest } from "./interceptor.ts";
+import { nodeBody } from "./node-body.ts";
+import { sendOnNode } from "./node-response.ts";
+import type { NodeRequest, NodeResponse } from "./node-types.ts";
+
+/** A handler that may run. */
+export interface NodeRun {
+  /** For a handler that threw. Throws the error again unless the interceptor has an answer. */
+  fail(error: unknown): Promise<void>;
+}
+
+/**
+ * Undefined if the interceptor has answered the request. `beforeAnswer` tells the framework that it must
+ * not answer any more.
+ */
+export async function beginOnNode<Native>(
+  interceptor: Interceptor<Native>,
+  request: ServedRequest<Native>,
+  response: NodeResponse,
+  beforeAnswer?: () => void,
+): Promise<NodeRun | undefined> {
+  const begun = await interceptor.begin(request);
+  if (!isRun(begun)) {
+    beforeAnswer?.();
+    sendOnNode(response, begun);
+    return undefined;
+  }
+  if (begun.holdBytes > 0) return holdResponse(response, begun);
+  // A response that is sent as it is written has ended when its connection closes or takes the next one.
+  response.once("close", () => begun.sent(response.statusCode));
+  return { fail: (error) => Promise.reject(error) };
+}
+
+/** `native` is the request of the framework, and `request` the one of Node. */
+export function servedNode<Native>(
+  native: Native,
+  request: NodeRequest,
+  more: { readonly target?: string | undefined; body?(maxBytes: number): Promise<ServedBody> } = {},
+): ServedRequest<Native> {
+  const { target = request.url ?? "/", body = (maxBytes) => nodeBody(request, maxBytes) } = more;
+  return {
+    method: request.method ?? "GET",
+    target,
+    header(name) {
+      const value = request.headers[name.toLowerCase()];
+      return typeof value === "object" ? value.join(", ") : value;
+    },
+    body,
+    native,
+  };
+}
