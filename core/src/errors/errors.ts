@@ -52,6 +52,8 @@ export type ErrorCode =
   | "UNSUPPORTED_MEDIA_TYPE"
   | "TOO_MANY_REQUESTS"
   | "QUEUE_FULL"
+  | "NOT_MEASURED"
+  | "SIMULATION_TOO_LARGE"
   | "LOOP_DETECTED"
   | "INTERNAL";
 

@@ -12,6 +12,7 @@ import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive
 import { acceptedKeys } from "./api-keys.ts";
 import { isPortTaken, probePort } from "./ports.ts";
 import type { ServiceConfig } from "./service-config.ts";
+import { threadSimulator } from "./simulate-on-thread.ts";
 import type { RunningTelemetry } from "./telemetry.ts";
 
 export type App = ReturnType<typeof createApp>;
@@ -153,6 +154,7 @@ function appOptions(
   const { maxConnectionsPerAddress } = config;
   return {
     pagesFolder: pagesFolder(),
+    simulator: threadSimulator,
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
     ...(requestsAtOnce !== undefined && { requestsAtOnce }),
     ...(keys !== undefined && { keys }),

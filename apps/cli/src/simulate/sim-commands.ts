@@ -1,6 +1,7 @@
 /** `redrive sim`: the commands of the simulator, simplest first. */
 import type { Command } from "commander";
 import type { Terminal } from "../print/terminal.ts";
+import { addDestination } from "./destination.ts";
 import { addFailover } from "./failover.ts";
 import { addHerd } from "./herd.ts";
 import { addLab } from "./lab.ts";
@@ -16,6 +17,7 @@ export function addSim(parent: Command, terminal: Terminal): void {
   addFailover(sim, terminal);
   addLadder(sim, terminal);
   addRun(sim, terminal);
+  addDestination(sim, terminal);
   addLab(sim, terminal);
   addReplay(sim, terminal);
 }

@@ -5,15 +5,11 @@
 
 import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
-import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { AttemptList } from "../schemas/attempt-schemas.ts";
 import type { BatchResult } from "../schemas/batch-schemas.ts";
 import type {
   DeadLetterGroupList,
-  DestinationList,
-  DestinationQuery,
-  DestinationView,
   Discarded,
   PolicyList,
   PolicyView,
@@ -30,9 +26,11 @@ import type {
   TaskView,
 } from "../schemas/task-schemas.ts";
 import { type BodyCalls, bodyCalls } from "./body-calls.ts";
+import { type DestinationCalls, destinationCalls } from "./destination-calls.ts";
 import { type EventOptions, readEvents, type ServiceEvent } from "./event-stream.ts";
 import { type SelectionCalls, selectionCalls } from "./selection-calls.ts";
 import { type SettingCalls, settingCalls } from "./setting-calls.ts";
+import { type SimulationCalls, simulationCalls } from "./simulation-calls.ts";
 import {
   type ClientOptions,
   createTransport,
@@ -42,6 +40,7 @@ import {
 } from "./transport.ts";
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+export type { SimulationToRun, SimulationView } from "../schemas/simulation-schemas.ts";
 export type { EventOptions, ServiceEvent } from "./event-stream.ts";
 export { fullPage, type PagePosition } from "./full-page.ts";
 export type { RawBody } from "./transport.ts";
@@ -54,7 +53,12 @@ export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
  */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
-export interface Client extends BodyCalls, SelectionCalls, SettingCalls {
+export interface Client
+  extends BodyCalls,
+    DestinationCalls,
+    SelectionCalls,
+    SettingCalls,
+    SimulationCalls {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
   createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
   /** At most 1000 tasks. The service checks each one separately. */
@@ -83,15 +87,6 @@ export interface Client extends BodyCalls, SelectionCalls, SettingCalls {
   pauseRedrive(redriveId: string): Promise<RedriveView>;
   resumeRedrive(redriveId: string): Promise<RedriveView>;
   cancelRedrive(redriveId: string): Promise<RedriveView>;
-
-  /** By name. Pass the cursor of a page to get the next one. */
-  listDestinations(query?: DestinationQuery): Promise<DestinationList>;
-  getDestination(name: string): Promise<DestinationView>;
-  configureDestination(name: string, document: ServiceDocument): Promise<DestinationView>;
-  pauseDestination(name: string): Promise<DestinationView>;
-  /** Sends to a target URL again that a 410 response has disabled. */
-  enableTarget(name: string, targetUrl: string): Promise<DestinationView>;
-  resumeDestination(name: string): Promise<DestinationView>;
 
   /**
    * What happens on the node that answers, as it happens. Ends with the connection; pass the last id
@@ -123,6 +118,7 @@ export function createClient(options: ClientOptions): Client {
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),
     ...settingCalls(transport),
+    ...simulationCalls(transport),
     events: (wanted = {}) => readEvents(transport, wanted),
     async isReady() {
       const { status } = await transport.send({ method: "GET", path: ["readyz"], accepts: [503] });
@@ -222,29 +218,5 @@ function deadLetterCalls({ request }: Transport): DeadLetterCalls {
       request({ method: "POST", path: ["redrives", redriveId, "resume"] }),
     cancelRedrive: (redriveId) =>
       request({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
-  };
-}
-
-type DestinationCalls = Pick<
-  Client,
-  | "listDestinations"
-  | "getDestination"
-  | "configureDestination"
-  | "pauseDestination"
-  | "enableTarget"
-  | "resumeDestination"
->;
-
-function destinationCalls({ request }: Transport): DestinationCalls {
-  const root = "destinations";
-  return {
-    listDestinations: (query = {}) => request({ method: "GET", path: [root], query }),
-    getDestination: (name) => request({ method: "GET", path: [root, name] }),
-    configureDestination: (name, document) =>
-      request({ method: "PUT", path: [root, name], body: document }),
-    pauseDestination: (name) => request({ method: "POST", path: [root, name, "pause"] }),
-    enableTarget: (name, targetUrl) =>
-      request({ method: "POST", path: [root, name, "enable"], body: { targetUrl } }),
-    resumeDestination: (name) => request({ method: "POST", path: [root, name, "resume"] }),
   };
 }

@@ -17,6 +17,7 @@ import {
 } from "fastify";
 import { serviceError } from "../model/errors.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
+import { Simulations, type Simulator } from "../operations/simulation/simulations.ts";
 import type { Redrive } from "../redrive.ts";
 import { Access, type Caller, type RouteScope } from "./access/access.ts";
 import { type KeyStore, SCOPES } from "./access/keys.ts";
@@ -46,6 +47,7 @@ import { addRedriveRoutes } from "./routes/redrive-routes.ts";
 import { addSelectionRoutes } from "./routes/selection-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
 import { addSessionRoutes } from "./routes/session-routes.ts";
+import { addSimulationRoutes } from "./routes/simulation-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
 import { addWebPageRoutes } from "./routes/web-page-routes.ts";
 
@@ -87,6 +89,8 @@ export interface AppOptions {
    * A folder of built web pages to serve under `/ui/`. Default: none; `/ui/` does not exist then.
    */
   readonly pagesFolder?: string;
+  /** Runs the scenarios of `POST /simulations`. Default: none, and the route says so. */
+  readonly simulator?: Simulator;
   /** Fastify's logger option. Default: no logging. */
   readonly logger?: FastifyServerOptions["logger"];
   /** Default: the system clock. */
@@ -114,6 +118,7 @@ const ROUTES: readonly AddRoutes[] = [
   addRedriveRoutes,
   addDestinationRoutes,
   addActivityRoutes,
+  addSimulationRoutes,
   addEventRoutes,
   addKeyRoutes,
   addAlertRoutes,
@@ -200,7 +205,7 @@ function createServer(clock: Clock, options: AppOptions, handle: RequestHandler)
 function createContext(
   redrive: Redrive,
   clock: Clock,
-  { keys, maxWaiting }: AppOptions,
+  { keys, maxWaiting, simulator }: AppOptions,
   access: Access,
 ): HttpContext {
   const tenants = () =>
@@ -219,6 +224,7 @@ function createContext(
       onEvent: (listener) => redrive.onEvent(listener),
     }),
     arriving: new Set(),
+    simulations: simulator && new Simulations(clock, simulator),
     backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), maxWaiting ?? 10_000_000),
     metrics: new Metrics({
       onEvent: (listener) => redrive.onEvent(listener),
@@ -261,6 +267,7 @@ function addParsing(app: FastifyInstance): void {
 /** The bodies that their schema validates. */
 const VALIDATED: ReadonlySet<string> = new Set([
   "/redrives",
+  "/simulations",
   "/retry-tasks/cancel",
   "/retry-tasks/retry",
   "/dead-letters/discard",

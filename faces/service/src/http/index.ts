@@ -3,6 +3,7 @@
  * that embeds the service loads no web server.
  */
 
+export type { SimulatedRun, Simulator } from "../operations/simulation/simulations.ts";
 export {
   createKey,
   fileKeyStore,

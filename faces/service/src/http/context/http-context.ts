@@ -4,6 +4,7 @@
  */
 import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Simulations } from "../../operations/simulation/simulations.ts";
 import type { Redrive } from "../../redrive.ts";
 import type { Access, Caller, RouteScope } from "../access/access.ts";
 import type { KeyStore } from "../access/keys.ts";
@@ -27,6 +28,8 @@ export interface HttpContext {
   readonly streams: EventStreams;
   /** Idempotency keys whose request is still arriving, with their tenant. */
   readonly arriving: Set<string>;
+  /** Undefined: the app has passed no simulator in. */
+  readonly simulations: Simulations | undefined;
 }
 
 /** Adds a group of routes to the app. */

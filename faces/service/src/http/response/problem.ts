@@ -54,6 +54,8 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   IDEMPOTENCY_CONFLICT: [422, "The idempotency key was used with another payload"],
   UNKNOWN_POLICY: [422, "There is no such policy"],
   BODY_NOT_FOUND: [422, "There is no such stored body"],
+  NOT_MEASURED: [422, "The destination was not measured"],
+  SIMULATION_TOO_LARGE: [422, "The simulation is too large"],
   STORE_REFUSED: [422, "The store refuses this item"],
   TARGET_DENIED: [422, "The target is not allowed"],
   TARGET_DISABLED: [422, "The target is disabled"],
