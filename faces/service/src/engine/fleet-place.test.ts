@@ -1,7 +1,7 @@
 /** Tests of the place of a node in its fleet: who sweeps, and how retry budgets are divided. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { T0 } from "../stores/store.testing.ts";
+import { T0, TENANT } from "../stores/store.testing.ts";
 import { EngineTime } from "../time/engine-time.ts";
 import { Destinations } from "./destination/destinations.ts";
 import { Fleet } from "./fleet.ts";
@@ -12,12 +12,18 @@ const WINDOW_MS = 10_000;
 function fleetOf(nodeId: string) {
   const budget = { serviceBudget: undefined, budgetOptions: undefined };
   const fleet = new Fleet({ nodeId, partitions: new OwnPartitions(64), ...budget }, false);
-  const destinations = new Destinations(new EngineTime(virtualClock(T0), 0), seededRandom("d"));
+  const time = new EngineTime(virtualClock(T0), 0);
+  const destinations = new Destinations(time, seededRandom("d"), { fleetOf: () => fleet });
   const follow = (nodes: readonly string[], now: number) => {
     const rest = { now, wasLapsed: false, takesAll: nodes.length === 1, hints: [] };
     fleet.follow({ ...rest, nodes, destinations: [] }, destinations, now);
   };
-  return { fleet, follow, placeAt: (now: number) => fleet.budgetPlace(WINDOW_MS, now) };
+  return {
+    fleet,
+    destinations,
+    follow,
+    placeAt: (now: number) => fleet.budgetPlace(WINDOW_MS, now),
+  };
 }
 
 describe("a node of a fleet", () => {
@@ -44,6 +50,24 @@ describe("a node of a fleet", () => {
     follow(["node-1", "node-2"], T0 + 20_000);
     expect(placeAt(T0 + 20_000 + WINDOW_MS)).toMatchObject({ nodes: 2, maxNodes: 3 });
     expect(placeAt(T0 + 20_001 + WINDOW_MS)).toMatchObject({ nodes: 2, maxNodes: 2 });
+  });
+
+  it("has the whole retry budget a minute after it has become alone, used or not", () => {
+    const { destinations, follow } = fleetOf("node-2");
+    const retries = (name: string, now: number) => {
+      const destination = destinations.getOrCreate(TENANT, name);
+      let count = 0;
+      while (destination.takePermit(true, now) !== undefined) count++;
+      return count;
+    };
+    follow(["node-1", "node-2"], T0);
+    destinations.getOrCreate(TENANT, "idle").takePermit(false, T0);
+    expect(retries("used", T0)).toBe(0);
+    // It is still new, so the node that has left may have used the budget.
+    follow(["node-2"], T0 + 2000);
+    expect(retries("used", T0 + 2000)).toBe(0);
+    expect(retries("used", T0 + 2001 + WINDOW_MS)).toBe(10);
+    expect(retries("idle", T0 + 120_000)).toBe(10);
   });
 
   it("sweeps, and no other one does", () => {

@@ -85,6 +85,11 @@ export class Fleet implements FleetView<DestinationRuntime> {
     return found;
   }
 
+  get placeSettledAt(): number {
+    const changedAt = this.#history.at(-1)?.since ?? Number.NEGATIVE_INFINITY;
+    return changedAt + MAX_WINDOW_MS + 1;
+  }
+
   #placeAt(windowMs: number, now: number): NodePlace | undefined {
     const latest = this.#history.at(-1);
     if (latest === undefined) return undefined;

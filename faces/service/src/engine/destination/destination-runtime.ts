@@ -229,6 +229,7 @@ export class DestinationRuntime {
   takePermit(isRetry: boolean, now: number): Permit | undefined {
     this.usedAt = now;
     const { breaker } = this.guards;
+    if (this.fleetState.isBudgetOutdated) this.followFleet(now);
     const permit = this.admission.enter(this.#requestFor(isRetry), breaker, now);
     if (!this.#fleet.takesAll) this.#fleet.recordUse(this);
     if (permit === undefined) return undefined;

@@ -24,6 +24,8 @@ export interface FleetSize {
   readonly nodeCount: number;
   /** Its place among the nodes that share a retry budget; undefined: it has never shared one. */
   budgetPlace(windowMs: number, now: number): Omit<BudgetPlace, "reserved"> | undefined;
+  /** From when its place stays the same, unless the nodes change again; -Infinity: it has none. */
+  readonly placeSettledAt: number;
 }
 
 /** The nodes on the same store, as a destination sees them. */
@@ -46,6 +48,7 @@ export const ALONE: FleetView<unknown> = {
   takesAll: true,
   nodeCount: 1,
   budgetPlace: () => undefined,
+  placeSettledAt: Number.NEGATIVE_INFINITY,
   recordUse: () => {},
 };
 
@@ -74,6 +77,8 @@ export class FleetState {
   /** The instants of the reserved retries of the last window. */
   #reservedRetries: readonly number[] = [];
   readonly #fleet: FleetSize;
+  /** When the retry budget was divided last. */
+  #dividedAt = Number.NEGATIVE_INFINITY;
   /** The next token of the node's equal part of the rate. */
   #nextTokenAt = 0;
 
@@ -86,8 +91,14 @@ export class FleetState {
     return this.#fleet.nodeCount;
   }
 
+  /** The node's part of the retry budget may have grown since it was determined. */
+  get isBudgetOutdated(): boolean {
+    return this.#dividedAt < this.#fleet.placeSettledAt;
+  }
+
   /** The retry budget is divided among the nodes. `options`: those of the whole budget. */
   shareBudget({ retryBudget }: Guards, { retryBudget: whole }: GuardOptions, now: number): void {
+    this.#dividedAt = now;
     if (!retryBudget || !whole) return;
     const place = this.#fleet.budgetPlace(windowOf(whole), now);
     if (place === undefined) return;
