@@ -1,6 +1,6 @@
 /**
  * `npm run test:long`: runs longer tests than `npm test`: the simulation with ten thousand seeds
- * instead of two thousand (and including those) on all cores, and every property test with new inputs.
+ * on all cores, every property test with new inputs, and more kills of the service.
  * A failure prints the seed that repeats it.
  */
 import { randomInt } from "node:crypto";
@@ -19,6 +19,8 @@ say(isPassed ? "The simulation passed" : "The simulation failed");
 
 process.env[PROPERTY_SEED_VARIABLE] ??= String(randomInt(2 ** 31));
 say(`Property tests use ${PROPERTY_SEED_VARIABLE}=${process.env[PROPERTY_SEED_VARIABLE]}`);
+process.env["REDRIVE_KILLS"] ??= "60";
 process.argv.push("unit", "cross", "core/src", "faces", "test/simulation/mutants");
+process.argv.push("test/faults/kill", "test/faults/outbox-kill");
 await import("./test.mjs");
 if (!isPassed) process.exitCode = 1;

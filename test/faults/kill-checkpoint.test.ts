@@ -11,7 +11,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { Child } from "./child.ts";
 import { readTasks } from "./read-tasks.ts";
 
-const CYCLES = Number(process.env["REDRIVE_KILLS"] ?? 12);
+/** `npm run test:long` makes more of them. */
+const CYCLES = Number(process.env["REDRIVE_KILLS"] ?? 6);
 /** A body of 15 pages: a few hundred tasks fill the log and cause a checkpoint. */
 const BODY_BYTES = 60_000;
 const MAX_TASKS = 600;

@@ -11,6 +11,14 @@ import pg from "pg";
 
 const [database = "", schema = "", targetUrl = "", run = "", callers = "1"] = process.argv.slice(2);
 
+/** A kill ends the attempts that run. One task can meet many kills, and none may exhaust it. */
+const outlastsKills = {
+  maxAttempts: 100,
+  initialDelayMs: 50,
+  maxDelayMs: 500,
+  totalBudgetMs: 600_000,
+};
+
 /** @param {string} line */
 const say = (line) => writeSync(1, `${line}\n`);
 
@@ -28,7 +36,7 @@ async function placeOrders() {
     const name = `order-${run}-${next++}`;
     await client.query("BEGIN");
     await client.query("INSERT INTO orders VALUES ($1)", [name]);
-    const task = { targetUrl, body: name, idempotencyKey: name };
+    const task = { targetUrl, body: name, idempotencyKey: name, policy: outlastsKills };
     await redrive.enqueue(task, { tx: client });
     say(`wrote ${name}`);
     // Some transactions stay open for a moment, so that a kill meets them.
