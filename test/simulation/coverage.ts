@@ -6,7 +6,8 @@ import type { SettleResult } from "../../faces/service/src/model/batch.ts";
 import type { Committed } from "./history.ts";
 
 export class Coverage {
-  readonly #counts = new Map<string, number>();
+  /** By state, then by event. */
+  readonly #counts = new Map<string, Map<string, number>>();
   readonly totals = {
     seeds: 0,
     tasks: 0,
@@ -20,8 +21,9 @@ export class Coverage {
   readonly faults: Record<string, number> = {};
 
   #count(state: string, event: string): void {
-    const key = `${state.padEnd(10)} ${event}`;
-    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+    const counts = this.#counts.get(state) ?? new Map<string, number>();
+    this.#counts.set(state, counts);
+    counts.set(event, (counts.get(event) ?? 0) + 1);
   }
 
   committed(event: Committed): void {
@@ -105,16 +107,16 @@ export class Coverage {
   }
 
   has(state: string, event: string): boolean {
-    return [...this.#counts.keys()].some(
-      (key) => key.startsWith(state) && key.slice(11).startsWith(event),
-    );
+    const events = [...(this.#counts.get(state)?.keys() ?? [])];
+    return events.some((one) => one.startsWith(event));
   }
 
   report(): string {
-    const lines = [...this.#counts]
-      .sort()
-      .map(([key, count]) => `  ${String(count).padStart(9)}  ${key}`);
+    const lines = [...this.#counts].flatMap(([state, counts]) =>
+      [...counts].map(([event, count]) => [`${state.padEnd(10)} ${event}`, count] as const),
+    );
     const totals = JSON.stringify({ ...this.totals, faults: this.faults });
-    return [`coverage of (state, event) over ${totals}`, ...lines].join("\n");
+    const table = lines.sort().map(([key, count]) => `  ${String(count).padStart(9)}  ${key}`);
+    return [`coverage of (state, event) over ${totals}`, ...table].join("\n");
   }
 }

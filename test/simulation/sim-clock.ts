@@ -1,17 +1,11 @@
 /**
- * Sim clock: virtual time for a cluster. A heap holds the events; events at one instant run in the
- * order in which they were set. Promises advance a few microtasks between two events of one instant, and
- * as far as they can before time advances. Each node has its own view of the clock, which can stop forever (a crash) or for a while (a pause). While a machine
- * sleeps, its monotonic clock stops too, and its wall clock does not.
+ * Sim clock: virtual time for a cluster. Events at one instant run in the order in which they were set.
+ * Promises advance a few microtasks between two events of one instant, and as far as they can before
+ * time advances. Each node has its own view of the clock, which can stop forever (a crash) or for a
+ * while (a pause). While a machine sleeps, its monotonic clock stops too, and its wall clock does not.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import { createHeap } from "../../faces/service/src/collections/heap.ts";
-
-interface SimEvent {
-  readonly at: number;
-  readonly sequence: number;
-  fn: (() => void) | undefined;
-}
+import { EventQueue, type SimEvent } from "./event-queue.ts";
 
 /**
  * Between two events of one instant: enough for a commit's result to reach the engine. Longer chains
@@ -21,11 +15,8 @@ const MICROTASKS_PER_EVENT = 6;
 
 export class SimClock {
   readonly startAt: number;
-  readonly #events = createHeap<SimEvent>(
-    (a, b) => a.at < b.at || (a.at === b.at && a.sequence < b.sequence),
-  );
+  readonly #events = new EventQueue();
   #now: number;
-  #sequence = 0;
   /** Number of events run so far. */
   steps = 0;
 
@@ -39,9 +30,9 @@ export class SimClock {
   }
 
   set(ms: number, fn: () => void): Cancel {
-    const at = this.#now + Math.max(0, Math.ceil(ms));
-    const event: SimEvent = { at, sequence: ++this.#sequence, fn };
-    this.#events.push(event);
+    const afterMs = this.#now - this.startAt + Math.max(0, Math.ceil(ms));
+    const event: SimEvent = { fn };
+    this.#events.push(afterMs, event);
     return () => {
       event.fn = undefined;
     };
@@ -49,14 +40,16 @@ export class SimClock {
 
   /** Runs events until `endAt`, or until `isDone`. */
   async runUntil(endAt: number, isDone: () => boolean = () => false): Promise<void> {
-    for (let event = this.#events.peek(); event !== undefined; event = this.#events.peek()) {
-      if (event.at > endAt || isDone()) break;
-      this.#events.pop();
-      if (event.fn === undefined) continue;
-      this.#now = event.at;
+    const endMs = endAt - this.startAt;
+    for (;;) {
+      const ms = this.#events.nextMs();
+      if (ms > endMs || isDone()) break;
+      const { fn } = this.#events.pop();
+      if (fn === undefined) continue;
+      this.#now = this.startAt + ms;
       this.steps++;
-      event.fn();
-      if (this.#events.peek()?.at !== event.at) await allMicrotasks();
+      fn();
+      if (this.#events.nextMs() !== ms) await allMicrotasks();
       else for (let n = 0; n < MICROTASKS_PER_EVENT; n++) await undefined;
     }
     if (!isDone()) this.#now = Math.max(this.#now, endAt);

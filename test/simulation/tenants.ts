@@ -4,9 +4,8 @@
  */
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
-import type { NewTask } from "../../faces/service/src/model/task.ts";
-import { withPartition } from "./clients.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
+import { simTask } from "./sim-task.ts";
 import { BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT, type World } from "./world.ts";
 
 /** More destinations than one commit claims from. */
@@ -60,11 +59,22 @@ export class Tenants {
     clock.set(dueMs - AHEAD_MS + this.#draw(AHEAD_MS - 500), () => {
       const engine = pickEngine(this.#nodes, this.#random);
       if (engine === undefined) return;
-      const times = { createdAt: clock.now(), scheduledAt };
       // A key decides the partition of a task, so another node may have to send it.
       const idempotencyKey = tenantId === PROMPT_TENANT ? id : null;
-      const fields = { tenantId, destination, taskId: id, idempotencyKey, ...times };
-      const task = withPartition(newTask(fields), engine);
+      const fields = {
+        tenantId,
+        idempotencyKey,
+        destination,
+        // An origin of its own: lanes that share a full origin wait for each other, not for their turn.
+        targetUrl: `https://${tenantId}.example.com/`,
+        policyId: "curve",
+        idempotent: true,
+        deadlineAt: null,
+        createdAt: clock.now(),
+        scheduledAt,
+        callbackUrl: null,
+      };
+      const task = simTask(id, fields, engine);
       const { taskId } = task;
       const done = (result: CreateResult) => {
         const stored = this.#world.rawStore.peek(tenantId, taskId);
@@ -76,28 +86,4 @@ export class Tenants {
       engine.create(task, fingerprint, done, () => {});
     });
   }
-}
-
-function newTask(
-  fields: Pick<
-    NewTask,
-    "tenantId" | "destination" | "taskId" | "idempotencyKey" | "createdAt" | "scheduledAt"
-  >,
-): NewTask {
-  return {
-    ...fields,
-    // An origin of its own: lanes that share a full origin wait for each other, not for their turn.
-    targetUrl: `https://${fields.tenantId}.example.com/`,
-    method: "POST",
-    headers: {},
-    body: null,
-    bodyRef: null,
-    policyId: "curve",
-    policyVersion: 1,
-    idempotent: true,
-    deadlineAt: null,
-    labels: {},
-    callbackUrl: null,
-    redrivenFrom: null,
-  };
 }

@@ -215,26 +215,35 @@ export class World {
     return this.#memory;
   }
 
-  #commitNow(batch: Batch, store: MemoryStore): CommitResult {
-    const destinations = new Map<string, string>();
-    for (const { destination, tenantId } of batch.claims) destinations.set(destination, tenantId);
-    for (const { task } of batch.creates) destinations.set(task.destination, task.tenantId);
-    for (const { row } of batch.destinations) destinations.set(row.name, row.tenantId);
-    const rowsBefore = new Map(
-      [...destinations].map(([name, tenantId]) => [
-        name,
-        this.#memory.peekDestination(tenantId, name),
-      ]),
-    );
-    const tasksBefore = new Map<string, TaskParts>();
-    const named = [...batch.settles, ...batch.cancels, ...batch.retryNows];
-    const sources = batch.creates.flatMap(({ task: { tenantId, redrivenFrom: taskId } }) =>
-      taskId === null ? [] : { tenantId, taskId },
-    );
-    for (const { tenantId, taskId } of [...named, ...sources]) {
+  #rowsBefore(batch: Batch): ReadonlyMap<string, DestinationRow | undefined> {
+    const rows = new Map<string, DestinationRow | undefined>();
+    const add = (tenantId: string, name: string) => {
+      if (!rows.has(name)) rows.set(name, this.#memory.peekDestination(tenantId, name));
+    };
+    for (const { destination, tenantId } of batch.claims) add(tenantId, destination);
+    for (const { task } of batch.creates) add(task.tenantId, task.destination);
+    for (const { row } of batch.destinations) add(row.tenantId, row.name);
+    return rows;
+  }
+
+  #tasksBefore(batch: Batch): ReadonlyMap<string, TaskParts> {
+    const tasks = new Map<string, TaskParts>();
+    const add = (tenantId: string, taskId: string) => {
       const task = this.#memory.peekParts(tenantId, taskId);
-      if (task !== undefined) tasksBefore.set(taskId, task);
+      if (task !== undefined) tasks.set(taskId, task);
+    };
+    for (const { tenantId, taskId } of batch.settles) add(tenantId, taskId);
+    for (const { tenantId, taskId } of batch.cancels) add(tenantId, taskId);
+    for (const { tenantId, taskId } of batch.retryNows) add(tenantId, taskId);
+    for (const { task } of batch.creates) {
+      if (task.redrivenFrom !== null) add(task.tenantId, task.redrivenFrom);
     }
+    return tasks;
+  }
+
+  #commitNow(batch: Batch, store: MemoryStore): CommitResult {
+    const rowsBefore = this.#rowsBefore(batch);
+    const tasksBefore = this.#tasksBefore(batch);
     const result = store.commitNow(batch);
     const at = this.clock.now();
     const event: Committed = { at, batch, result, rowsBefore, tasksBefore };

@@ -15,8 +15,8 @@ const schedule = [
     },
     {
       name: "scarce permits let a task overtake an older one of the other lane",
-      search: "if (!isScarce) return { ...claim, ahead, aheadMs };",
-      replace: "if (!isScarce || true) return { ...claim, ahead, aheadMs };",
+      search: "if (!isScarce) return",
+      replace: "if (!isScarce || true) return",
     },
     {
       name: "blocked lanes are not checked again",

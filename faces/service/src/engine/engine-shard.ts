@@ -112,22 +112,22 @@ export function createShard(
   all: () => readonly EngineShard[],
 ): EngineShard {
   const { index } = base;
-  const { shards, runner, destinations, clockWatch, retentionMs, deadLetterRetentionMs } = shared;
-  const parts = { ...shared, ...base };
+  const { shards, destinations } = shared;
   const homes = shards && homesOf(shards, index, all);
-  const commitLoop = new CommitLoop({ ...parts, homes });
-  const rescuer = new Rescuer({ ...parts, commitLoop });
+  // New fields come before a spread: after it, they would give the parts of every engine other hidden
+  // classes, and a simulation has thousands of engines.
+  const parts = { homes, ...shared, ...base };
+  const commitLoop = new CommitLoop(parts);
+  const rescuer = new Rescuer({ commitLoop, ...parts });
   const storeSync = new StoreSync(parts);
   // Engine time follows the clock of the first shard.
   const storeClock = index === 0 ? shared.storeClock : undefined;
   const homeDestinations = shards ? ownOf(destinations, shards, index) : destinations;
   const isShard = shards !== undefined;
-  const exchange = new Exchange({ ...parts, isShard, storeClock, homeDestinations, storeSync });
+  const exchange = new Exchange({ isShard, homeDestinations, storeSync, ...parts, storeClock });
   const isOwn = ({ taskId }: TaskRef) => shards === undefined || shards.ofTask(taskId) === index;
-  const kept = { clockWatch, retentionMs, deadLetterRetentionMs };
-  const work = { ...parts, exchange, rescuer, storeSync, runner, isOwn };
-  const maintenance = new Maintenance({ ...work, ...kept });
-  return { ...base, commitLoop, rescuer, storeSync, exchange, maintenance };
+  const maintenance = new Maintenance({ exchange, rescuer, storeSync, isOwn, ...parts });
+  return { commitLoop, rescuer, storeSync, exchange, maintenance, ...base };
 }
 
 function homesOf(shards: Shards, index: number, all: () => readonly EngineShard[]): RowHomes {

@@ -150,8 +150,8 @@ export class Engine {
     const budget = { serviceBudget, budgetOptions };
     const broken = (error: unknown) => this.#fail(error);
     const { claimAheadMs } = options;
-    const own = { nodeId, leaseMs, claimAheadMs, ...budget, broken };
-    const ofNode = { clock, time, events, turns, ...own };
+    const own = { nodeId, leaseMs, claimAheadMs, broken };
+    const ofNode = { clock, time, events, turns, ...own, ...budget };
     const bases = (shards?.stores ?? [store]).map((one, index) =>
       createShardBase(ofNode, one, index, shards?.partitions[index]),
     );
@@ -168,16 +168,15 @@ export class Engine {
     );
     const { baseOf, queue, schedule } = routesOf(bases, shards);
     const base = { clock, time, random, events, reports, destinations, guardSaver, policies };
-    const shared = { ...base, queue, schedule, scheduler: schedule, followUp };
+    const shared = { queue, schedule, scheduler: schedule, followUp, ...base };
     const nodeOf = (taskId: string) => baseOf(taskId).node;
     const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
       this.#disableTarget(destination, targetUrl);
-    const runner = new Runner({ ...shared, deliver, nodeOf, disableTarget, startTrace });
-    const kept = { retentionMs, deadLetterRetentionMs };
-    const clockWatch = new ClockWatch(time, events);
+    const runner = new Runner({ deliver, nodeOf, disableTarget, startTrace, ...shared });
+    const kept = { clockWatch: new ClockWatch(time, events), retentionMs, deadLetterRetentionMs };
     const suspectTurn = new SuspectTurn();
     const coded = codedStore(store, (error) => first.health.recordFailure(error));
-    const ofShards = { ...shared, ...kept, runner, clockWatch, suspectTurn, storeClock, shards };
+    const ofShards = { runner, suspectTurn, storeClock, shards, ...kept, ...shared };
     this.#shards = bases.map((one) => createShard(ofShards, one, () => this.#shards));
     this.#places = new TaskPlaces(shards, this.#shards);
     this.#options = options;
@@ -192,8 +191,8 @@ export class Engine {
     this.#queue = queue;
     this.#runner = runner;
     const { node } = first;
-    this.#tasks = new TaskOperations({ ...shared, runner, node, placeOf: baseOf });
-    this.#changes = new DestinationChanges({ ...shared, node, store: coded });
+    this.#tasks = new TaskOperations({ runner, node, placeOf: baseOf, ...shared });
+    this.#changes = new DestinationChanges({ node, store: coded, ...shared });
   }
 
   get #first(): EngineShard {

@@ -110,7 +110,10 @@ export class Fleet implements FleetView<DestinationRuntime> {
     if (this.#history.length === 0) return;
     const { serviceBudget, budgetOptions } = this.#parts;
     const place = budgetOptions && this.budgetPlace(windowOf(budgetOptions), now);
-    if (place && serviceBudget) serviceBudget.setPlace(budgetOptions, { ...place, reserved: 0 });
+    if (place && serviceBudget) {
+      const { nodes, maxNodes, isNew } = place;
+      serviceBudget.setPlace(budgetOptions, { nodes, maxNodes, isNew, reserved: 0 });
+    }
     for (const destination of this.#active) destination.followFleet(now);
   }
 
@@ -200,7 +203,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
     const { nodeId, partitions } = this.#parts;
     const { nodes } = renewal;
     const takesAll = renewal.takesAll && nodes.length === 1;
-    const isSameFleet = nodes.join() === this.#nodes.join();
+    const isSameFleet = isSame(nodes, this.#nodes);
     if (isSameFleet && takesAll === this.#takesAll) return NO_CHANGE;
     const before = partitions.list;
     this.#nodes = nodes;
@@ -220,4 +223,8 @@ export class Fleet implements FleetView<DestinationRuntime> {
       hasLost: before.some((partition) => !partitions.has(partition)),
     };
   }
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((one, at) => one === b[at]);
 }

@@ -6,7 +6,7 @@ import type { StopReason } from "@redrive/core";
 import type { DestinationRow } from "./destination-row.ts";
 import type { UnversionedDocument } from "./document-table.ts";
 import type { LaneDue } from "./lane-due.ts";
-import type { AttemptLog, EndedStatus, Lane, NewTask, TaskStatus } from "./task.ts";
+import type { AttemptLog, EndedStatus, Lane, NewTask, TaskState, TaskStatus } from "./task.ts";
 
 /** The work of one transaction. At most 256 items, claims included, keep a transaction short. */
 export interface Batch {
@@ -113,11 +113,25 @@ export interface StartedTask extends NewTask {
   readonly lastStatus: number | null;
 }
 
-/**
- * The claim of a task that was inserted already claimed. Field by field: with a spread, every claim would
- * get its own hidden class.
- */
+/** The claim of a task that was inserted already claimed. */
 export function freshClaim(task: NewTask, ref: StoreRef, claimedAt: number): StartedTask {
+  return startedTask(task, ref, {
+    attemptNumber: 1,
+    claimEpoch: 1,
+    claimedAt,
+    nextAttemptAt: task.scheduledAt,
+    lastDelayMs: 0,
+    abandonedCount: 0,
+    cancelRequestedAt: null,
+    lastStatus: null,
+  });
+}
+
+/** The state of a task that has a claim. */
+type ClaimedState = Pick<TaskState, Exclude<keyof StartedTask, keyof NewTask | "ref">>;
+
+/** The claim of a task. Field by field: with a spread, every claim would get its own hidden class. */
+export function startedTask(task: NewTask, ref: StoreRef, state: ClaimedState): StartedTask {
   return {
     taskId: task.taskId,
     tenantId: task.tenantId,
@@ -138,14 +152,14 @@ export function freshClaim(task: NewTask, ref: StoreRef, claimedAt: number): Sta
     callbackUrl: task.callbackUrl,
     redrivenFrom: task.redrivenFrom,
     ref,
-    attemptNumber: 1,
-    claimEpoch: 1,
-    claimedAt,
-    nextAttemptAt: task.scheduledAt,
-    lastDelayMs: 0,
-    abandonedCount: 0,
-    cancelRequestedAt: null,
-    lastStatus: null,
+    attemptNumber: state.attemptNumber,
+    claimEpoch: state.claimEpoch,
+    claimedAt: state.claimedAt ?? 0,
+    nextAttemptAt: state.nextAttemptAt,
+    lastDelayMs: state.lastDelayMs,
+    abandonedCount: state.abandonedCount,
+    cancelRequestedAt: state.cancelRequestedAt,
+    lastStatus: state.lastStatus,
   };
 }
 

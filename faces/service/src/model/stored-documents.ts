@@ -36,8 +36,8 @@ export interface ServiceDestination extends Destination {
 }
 
 export const DEFAULT_DESTINATION: ServiceDestination = {
-  ...resolveDestination({}, "service"),
   delivery: NO_SETTINGS,
+  ...resolveDestination({}, "service"),
 };
 
 export const READ_DEFAULTS: Reading<ServiceDestination> = {
@@ -49,9 +49,10 @@ export const READ_DEFAULTS: Reading<ServiceDestination> = {
 /** The document of a destination as the service applies it. Null: all defaults. */
 export function readDestination(text: string | null): Reading<ServiceDestination> {
   if (text === null) return READ_DEFAULTS;
+  // `delivery` comes first: after the spread, it would give every document its own hidden class.
   return read(text, checkService, (document) => ({
-    ...resolveDestination(guardFields(document), "service"),
     delivery: deliveryOf(document),
+    ...resolveDestination(guardFields(document), "service"),
   }));
 }
 

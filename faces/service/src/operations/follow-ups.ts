@@ -52,8 +52,8 @@ function endOf(
   end: Pick<End, "status" | "reason" | "finishedAt">,
 ): End {
   return {
-    ...end,
     attemptNumber: task.attemptNumber - (attempt === null ? 1 : 0),
     lastStatus: attempt === null ? task.lastStatus : attempt.responseStatus,
+    ...end,
   };
 }

@@ -5,8 +5,8 @@
 import type { StopReason } from "@redrive/core";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
 
-/** Retries for hours, as senders of webhooks do. Version 0 is the preset itself. */
-const POLICY = { policyId: "webhook", policyVersion: 0 } as const;
+/** Retries for hours, as senders of webhooks do. */
+const POLICY_ID = "webhook";
 
 const HEADERS = { "content-type": "application/json" } as const;
 
@@ -38,7 +38,6 @@ export interface Report {
 export function internalTask(report: Report, taskId: string): NewTask {
   const { kind, subject, tenantId, url, now } = report;
   return {
-    ...POLICY,
     taskId,
     tenantId,
     // The same even if the end is settled again, so that the receiver can deduplicate.
@@ -49,6 +48,9 @@ export function internalTask(report: Report, taskId: string): NewTask {
     headers: HEADERS,
     body: Buffer.from(JSON.stringify(report.body), "utf8"),
     bodyRef: null,
+    policyId: POLICY_ID,
+    // The preset itself.
+    policyVersion: 0,
     idempotent: true,
     deadlineAt: null,
     createdAt: now,

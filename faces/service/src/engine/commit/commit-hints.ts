@@ -14,11 +14,13 @@ const NO_HINTS: readonly LaneDue[] = [];
 
 /** The hints of the items, together with those that wait in the queue. */
 export function hintsOf(items: CommitItems, partitions: OwnPartitions): readonly LaneDue[] {
-  if (partitions.isSingle) return NO_HINTS;
+  const { hints, creates, settles, cancels } = items;
+  const count = hints.length + creates.length + settles.length + cancels.length;
+  if (partitions.isSingle || count === 0) return NO_HINTS;
   const lanes = [
-    ...items.hints,
-    ...items.creates.map(({ create }) => firstLane(create.task, partitions)),
-    ...items.settles.flatMap(({ settle, destination }) => {
+    ...hints,
+    ...creates.map(({ create }) => firstLane(create.task, partitions)),
+    ...settles.flatMap(({ settle, destination }) => {
       const followUps = followUpLanes(settle.onEnd, partitions);
       if (settle.status !== "PENDING") return followUps;
       const { tenantId, taskId, lane, nextAttemptAt } = settle;
@@ -26,7 +28,7 @@ export function hintsOf(items: CommitItems, partitions: OwnPartitions): readonly
       const { name } = destination;
       return [...followUps, { tenantId, destination: name, lane, partition, dueAt: nextAttemptAt }];
     }),
-    ...items.cancels.flatMap(({ request }) => followUpLanes(request.onEnd, partitions)),
+    ...cancels.flatMap(({ request }) => followUpLanes(request.onEnd, partitions)),
   ];
   const foreign = lanes.filter(({ partition }) => !partitions.has(partition));
   return foreign.length === 0 ? NO_HINTS : new EarliestDues(foreign).take();

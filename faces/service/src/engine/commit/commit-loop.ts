@@ -73,9 +73,9 @@ export class CommitLoop {
   constructor(parts: CommitLoopParts) {
     this.#parts = parts;
     this.#refusals = new RefusedItems({
-      ...parts,
       context: () => this.#context(),
       isClosed: () => this.#isClosed,
+      ...parts,
     });
     parts.queue.onRequest(() => this.#request());
   }

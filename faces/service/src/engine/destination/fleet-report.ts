@@ -19,7 +19,7 @@ import {
 } from "../../model/node-report.ts";
 import { LANES } from "../../model/task.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
-import type { FleetPlace } from "./fleet-state.ts";
+import { type FleetPlace, reservedTokens } from "./fleet-state.ts";
 
 /** A destination that was not used for this long gives its share back. */
 const KEPT_MS = 10_000;
@@ -103,7 +103,7 @@ function retryRateOf(destination: DestinationRuntime, now: number): RateUse | nu
     retryBudget && reservedRetries(retryBudget, destination.fleetState.maxNodes(retryBudget, now));
   if (rate === undefined) return null;
   const isWaiting = destination.shardLanes.dueAt(["retry", "suspect"]) <= now;
-  return { ...rate, wanted: isWaiting ? 1 : 0 };
+  return { perSecond: rate.perSecond, burst: rate.burst, wanted: isWaiting ? 1 : 0 };
 }
 
 /** Tokens whose instant is still to come. */
@@ -122,7 +122,7 @@ export function shareOf(
   const perSecond = document.rate?.limit?.perSecond;
   const kept = destination.reserved.filter((tokens) => comingOf(tokens, now) > 0);
   if (rate !== null && perSecond !== undefined) {
-    kept.push({ ...rate, intervalMs: 1000 / perSecond, used: 0 });
+    kept.push(reservedTokens(rate, 1000 / perSecond));
   }
   // Without a limit in the document, the guard only exists for the ramp after a gate.
   const isLimited = document.concurrency !== undefined;

@@ -102,8 +102,10 @@ export class FleetState {
     if (!retryBudget || !whole) return;
     const place = this.#fleet.budgetPlace(windowOf(whole), now);
     if (place === undefined) return;
+    const { nodes, maxNodes, isNew } = place;
     const reserved = this.reservedRetries(windowOf(whole), now);
-    shareBudget(retryBudget, whole, { ...place, reserved });
+    // Field by field: with a spread, every place would get its own hidden class.
+    shareBudget(retryBudget, whole, { nodes, maxNodes, isNew, reserved });
   }
 
   /** The largest number of nodes since one window of the retry budget ago. */
@@ -146,7 +148,7 @@ export class FleetState {
     const { reservation, nextAt } = reserveRate(use, this.#nextTokenAt, now);
     this.#nextTokenAt = nextAt;
     const intervalMs = 1000 / perSecond;
-    const added = reservation === null ? [] : [{ ...reservation, intervalMs, used: 0 }];
+    const added = reservation === null ? [] : [reservedTokens(reservation, intervalMs)];
     return { slots, retrySlots, rate: [...kept, ...added] };
   }
 
@@ -160,6 +162,14 @@ export class FleetState {
   reservedRetries(windowMs: number, now: number): number {
     return this.#reservedRetries.filter((at) => at <= now && at > now - windowMs).length;
   }
+}
+
+/** Tokens at equal intervals, of which none is used yet. */
+export function reservedTokens(
+  { startAt, count }: RateReservation,
+  intervalMs: number,
+): ReservedTokens {
+  return { startAt, count, intervalMs, used: 0 };
 }
 
 function heldSince(before: SlotsHeld, count: number, now: number): SlotsHeld {

@@ -82,7 +82,16 @@ export class LimitHistory {
     const last = this.#changes.at(-1);
     if (last !== undefined && isContinued(last, { from, to, at, cause })) {
       const steps = last.steps + 1;
-      this.#changes[this.#changes.length - 1] = { ...last, to, at, detail, steps };
+      const { sinceAt, from: first } = last;
+      this.#changes[this.#changes.length - 1] = {
+        sinceAt,
+        at,
+        from: first,
+        to,
+        cause,
+        detail,
+        steps,
+      };
       return;
     }
     this.#changes.push({ sinceAt: at, at, from, to, cause, detail, steps: 1 });

@@ -24,7 +24,7 @@ export function withFollowUps(
   now: number,
 ): Settle {
   const onEnd = followUp(task, settle, settings, now);
-  return onEnd === undefined ? settle : { ...settle, onEnd };
+  return onEnd === undefined ? settle : { onEnd, ...settle };
 }
 
 /** Schedules the tasks that were created together with this end. */

@@ -138,14 +138,13 @@ function withDelay(
     : { ...attempt, nextDelayMs: Math.max(0, decision.until - now), delaySource: decision.by };
 }
 
-function claimOf({ tenantId, taskId, ref, claimEpoch }: StartedTask) {
-  return { tenantId, taskId, ref, claimEpoch };
-}
-
 /** The settle that returns a claim as if it had not been made. */
 export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
   return {
-    ...claimOf(task),
+    tenantId: task.tenantId,
+    taskId: task.taskId,
+    ref: task.ref,
+    claimEpoch: task.claimEpoch,
     status: "PENDING",
     reason: null,
     nextAttemptAt,

@@ -6,7 +6,7 @@
  */
 import { assertRange, type Permit } from "@redrive/core";
 import type { ClaimResult } from "../../model/batch.ts";
-import type { Lane, NewTask } from "../../model/task.ts";
+import { LANES, type Lane, type NewTask } from "../../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
@@ -295,11 +295,10 @@ export class Scheduler {
     lane.isClaimed = true;
     const sibling = siblingOf(lane);
     const isScarce = permits.length < available && sibling !== undefined && isReady(sibling, now);
-    const claim = { lane, partitions, permits, origin };
-    if (!isScarce) return { ...claim, ahead, aheadMs };
+    if (!isScarce) return { lane, partitions, permits, origin, ahead, aheadMs };
     // Permits are scarce: no task of this lane may overtake an older task of the other lane.
     const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
-    return { ...claim, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+    return { lane, partitions, permits, origin, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
   }
 
   #waitForSlot(lane: DestinationLane, now: number): typeof NO_ROOM | undefined {
@@ -369,7 +368,8 @@ export class Scheduler {
    * succeeded or a guard was removed.
    */
   unblock(destination: DestinationRuntime, now: number): void {
-    for (const lane of Object.values(this.lanesOf(destination))) {
+    for (const name of LANES) {
+      const lane = this.lanesOf(destination)[name];
       const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
       // The guard that holds the lane, and its end, may have changed too.
       if (isHeld) this.#park(lane, now);

@@ -3,13 +3,20 @@
  * other methods run on the wrapped object itself, so it may be the instance of a class.
  */
 
-/** Spreading an object would lose the methods of its class, and separate them from their `this`. */
+/**
+ * Spreading an object would lose the methods of its class, and separate them from their `this`. Members
+ * that are no methods never change, so they are copied: the engine reads them often, through several
+ * wrappers.
+ */
 export function wrapped<Part extends object>(inner: Part, changes: Partial<Part>): Part {
-  const outer = Object.create(null) as Part;
+  const outer: Partial<Part> = {};
   for (const name of namesOf(inner)) {
-    if (!Object.hasOwn(changes, name)) forward(outer, inner, name);
+    const value = inner[name];
+    if (Object.hasOwn(changes, name)) outer[name] = changes[name] as Part[typeof name];
+    else if (typeof value === "function") outer[name] = forward(inner, name) as typeof value;
+    else outer[name] = value;
   }
-  return Object.assign(outer, changes);
+  return Object.assign(outer, changes) as Part;
 }
 
 /** The names of all members, inherited ones included. */
@@ -24,19 +31,9 @@ export function namesOf<Part extends object>(part: Part): readonly (keyof Part)[
   return [...names] as (keyof Part & string)[];
 }
 
-function forward<Part extends object>(outer: Part, inner: Part, name: keyof Part): void {
-  const get = () => inner[name];
-  const value = get();
-  if (typeof value !== "function") {
-    Object.defineProperty(outer, name, { get, enumerable: true, configurable: true });
-    return;
-  }
-  // Looked up at each call, so that a method replaced later is found.
-  const call = (...args: readonly unknown[]) => (inner[name] as typeof value)(...args);
-  Object.defineProperty(outer, name, {
-    value: call,
-    writable: true,
-    enumerable: true,
-    configurable: true,
-  });
+type Method = (...args: readonly unknown[]) => unknown;
+
+/** Looked up at each call, so that a method replaced later is found. */
+function forward<Part extends object>(inner: Part, name: keyof Part): Method {
+  return (...args) => (inner[name] as Method)(...args);
 }

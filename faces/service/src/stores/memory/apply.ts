@@ -2,20 +2,21 @@
  * Apply: applies each item of a batch to the rows of the memory store. Items are applied one by
  * one, and each is applied completely or not at all; the fault injection in tests relies on that.
  */
-import type {
-  CancelRequest,
-  CancelResult,
-  ClaimRequest,
-  ClaimResult,
-  Create,
-  CreateResult,
-  DestinationWrite,
-  OnEnd,
-  RetryNowResult,
-  Settle,
-  SettleResult,
-  StartedTask,
-  TaskRef,
+import {
+  type CancelRequest,
+  type CancelResult,
+  type ClaimRequest,
+  type ClaimResult,
+  type Create,
+  type CreateResult,
+  type DestinationWrite,
+  type OnEnd,
+  type RetryNowResult,
+  type Settle,
+  type SettleResult,
+  type StartedTask,
+  startedTask,
+  type TaskRef,
 } from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { KEY_RETENTION_MS, PRESET_VERSION } from "../../model/store.ts";
@@ -131,22 +132,11 @@ function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
     claimedBy: nodeId,
     claimedAt: now,
   });
-  return startedTask(row);
+  return startedTaskOf(row);
 }
 
-export function startedTask({ ref, task, state }: Row): StartedTask {
-  return {
-    ...task,
-    ref,
-    attemptNumber: state.attemptNumber,
-    claimEpoch: state.claimEpoch,
-    claimedAt: state.claimedAt ?? 0,
-    nextAttemptAt: state.nextAttemptAt,
-    lastDelayMs: state.lastDelayMs,
-    abandonedCount: state.abandonedCount,
-    cancelRequestedAt: state.cancelRequestedAt,
-    lastStatus: state.lastStatus,
-  };
+export function startedTaskOf({ ref, task, state }: Row): StartedTask {
+  return startedTask(task, ref, state);
 }
 
 export function applySettle(tables: Tables, settle: Settle, { now }: Writer): SettleResult {

@@ -33,12 +33,22 @@ interface Slot {
   readonly retrySlots: number;
 }
 
+/** The nodes as the one that renews its lease finds them. */
+interface Fleet {
+  readonly nodeId: string;
+  /** The other nodes that have their leases. */
+  readonly others: readonly string[];
+  /** One of them uses the whole limits. */
+  readonly isTaken: boolean;
+  readonly now: number;
+}
+
 type SlotName = "slots" | "retrySlots";
 
 export class MemoryNodes {
   readonly #clock: () => number;
   readonly #isExclusive: boolean;
-  readonly #rowOf: (tenantId: string, name: string) => DestinationRow | undefined;
+  readonly #rows: ReadonlyMap<string, DestinationRow>;
   readonly #nodes = new Map<string, Node>();
   /** By destination, then by node. */
   readonly #slots = new Map<string, Map<string, Slot>>();
@@ -51,11 +61,11 @@ export class MemoryNodes {
   constructor(
     clock: () => number,
     isExclusive: boolean,
-    rowOf: (tenantId: string, name: string) => DestinationRow | undefined,
+    rows: ReadonlyMap<string, DestinationRow>,
   ) {
     this.#clock = clock;
     this.#isExclusive = isExclusive;
-    this.#rowOf = rowOf;
+    this.#rows = rows;
   }
 
   hasLease(nodeId: string): boolean {
@@ -86,9 +96,9 @@ export class MemoryNodes {
 
   addHints(lanes: readonly LaneDue[]): void {
     if (lanes.length === 0) return;
-    for (const lane of lanes) {
+    for (const { tenantId, destination, lane, partition, dueAt } of lanes) {
       const hintId = String(++this.#lastHint);
-      this.#hints.set(hintId, { ...lane, hintId });
+      this.#hints.set(hintId, { tenantId, destination, lane, partition, dueAt, hintId });
     }
     this.#tell(lanes);
   }
@@ -115,28 +125,29 @@ export class MemoryNodes {
     if (hasChanged) this.#tell(null);
     for (const hintId of handledHints) this.#hints.delete(hintId);
     const hints = [...this.#hints.values()].filter((hint) => partitions.includes(hint.partition));
+    const isTaken = others.some((id) => this.#nodes.get(id)?.takesAll);
+    const fleet = { nodeId, others, isTaken, now };
     return {
       now,
       wasLapsed: !this.#isExclusive && (before?.leaseUntil ?? 0) <= now,
       takesAll,
       nodes: [...others, nodeId].filter((id) => !this.#nodes.get(id)?.isLeaving).sort(),
       hints: hints.slice(0, MAX_HINTS),
-      destinations: report.destinations.map((one) => this.#share(one, nodeId, others, now)),
+      destinations: report.destinations.map((one) => this.#share(one, fleet)),
     };
   }
 
-  /** `live`: the other nodes that have their leases. */
   #share(
     report: DestinationReport,
-    nodeId: string,
-    live: readonly string[],
-    now: number,
+    { nodeId, others: live, isTaken, now }: Fleet,
   ): DestinationShare {
     const key = keyOf(report.tenantId, report.name);
-    const slots = this.#slots.get(key) ?? new Map<string, Slot>();
-    this.#slots.set(key, slots);
-    const others = live.flatMap((id) => slots.get(id) ?? []);
-    const isTaken = live.some((id) => this.#nodes.get(id)?.takesAll);
+    const slots = this.#slotsOf(key);
+    const others: Slot[] = [];
+    for (const id of live) {
+      const slot = slots.get(id);
+      if (slot !== undefined) others.push(slot);
+    }
     const granted = (name: SlotName) => (isTaken ? 0 : grant(report[name], others, name));
     const granting = granted("slots");
     const maxRetries = report.slots === null ? Number.POSITIVE_INFINITY : granting;
@@ -144,7 +155,7 @@ export class MemoryNodes {
     const slot = { report, slots: granting, retrySlots };
     if (isUnused(report)) slots.delete(nodeId);
     else slots.set(nodeId, slot);
-    const row = this.#rowOf(report.tenantId, report.name);
+    const row = this.#rows.get(key);
     return {
       row: row === undefined || row.version === report.version ? null : row,
       slots: slot.slots,
@@ -153,6 +164,14 @@ export class MemoryNodes {
       retryRate: isTaken ? null : this.#reserve(report.retryRate, keyOf(key, "retries"), now),
       others: sumOf(others),
     };
+  }
+
+  #slotsOf(key: string): Map<string, Slot> {
+    const known = this.#slots.get(key);
+    if (known !== undefined) return known;
+    const slots = new Map<string, Slot>();
+    this.#slots.set(key, slots);
+    return slots;
   }
 
   #reserve(use: RateUse | null, key: string, now: number): RateReservation | null {
@@ -180,13 +199,13 @@ function isUnused({ demand, slots, retrySlots }: DestinationReport): boolean {
 }
 
 function sumOf(others: readonly Slot[]): OtherNodes {
-  const sum = (pick: (report: DestinationReport) => number) =>
-    others.reduce((total, { report }) => total + pick(report), 0);
-  return {
-    calls: sum(({ calls }) => calls),
-    failures: sum(({ failures }) => failures),
-    slowCalls: sum(({ slowCalls }) => slowCalls),
-    demanding: sum(({ demand }) => (demand > 0 ? 1 : 0)),
-    demand: sum(({ demand }) => demand),
-  };
+  const sum = { calls: 0, failures: 0, slowCalls: 0, demanding: 0, demand: 0 };
+  for (const { report } of others) {
+    sum.calls += report.calls;
+    sum.failures += report.failures;
+    sum.slowCalls += report.slowCalls;
+    sum.demanding += report.demand > 0 ? 1 : 0;
+    sum.demand += report.demand;
+  }
+  return sum;
 }

@@ -16,7 +16,7 @@ import {
   applyDestination,
   applyRetryNow,
   applySettle,
-  startedTask,
+  startedTaskOf,
 } from "./apply.ts";
 import { memoryDue, removeUnused } from "./memory-destinations.ts";
 import { memoryDocuments } from "./memory-documents.ts";
@@ -63,8 +63,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     keys: new Map(),
     destinations: new Map(),
   };
-  const rowOf = (tenantId: string, name: string) => tables.destinations.get(keyOf(tenantId, name));
-  const nodes = new MemoryNodes(() => clock.now(), exclusive, rowOf);
+  const nodes = new MemoryNodes(() => clock.now(), exclusive, tables.destinations);
   const documents = memoryDocuments();
   let latestAt = 0;
   const passed = (instant: number) => {
@@ -141,11 +140,11 @@ function claimQueries(
         const isOwn = partitions.includes(row.partition);
         if (isOwn && isLapsed(row, nodeId)) found.push(row);
       }
-      return found.map(startedTask);
+      return found.map(startedTaskOf);
     },
     async claimsOf(nodeId, limit) {
       const own = [...rows.claimed()].filter(({ state }) => state.claimedBy === nodeId);
-      return own.slice(0, limit).map(startedTask);
+      return own.slice(0, limit).map(startedTaskOf);
     },
   };
 }

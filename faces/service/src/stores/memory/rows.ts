@@ -14,6 +14,7 @@ import type {
   TaskStatus,
 } from "../../model/task.ts";
 import type { TaskCounts } from "../../model/task-query.ts";
+import { wholeTask } from "./whole-task.ts";
 
 /** A task as stored. Mutable; used only in this folder. */
 export interface Row {
@@ -53,15 +54,13 @@ export interface LaneQueue {
 }
 
 export function taskOf(row: Row): RetryTask {
-  row.whole ??= { ...row.task, ...row.state };
+  row.whole ??= wholeTask(row.task, row.state);
   return row.whole;
 }
 
 /** Joins parts with a character that no tenant and no destination contains. */
-export function keyOf(...parts: readonly string[]): string {
-  let key = parts[0] ?? "";
-  for (let at = 1; at < parts.length; at++) key += `\n${parts[at]}`;
-  return key;
+export function keyOf(first: string, second: string, third?: string): string {
+  return third === undefined ? `${first}\n${second}` : `${first}\n${second}\n${third}`;
 }
 
 const isEarlier = (a: Waiting, b: Waiting) =>
