@@ -7,14 +7,18 @@ import { relative, sep } from "node:path";
 import { BaseSequencer } from "vitest/node";
 import { root } from "./setup/root.mjs";
 
-/** Slowest first. On one core they take from half a minute to more than a minute. */
+/** Slowest first, from about a minute of one core to 15 seconds. */
 export const SLOWEST = [
   "test/labs/labs.test.ts",
   "test/simulation/seeds-0.test.ts",
   "test/simulation/seeds-1.test.ts",
-  "test/simulation/seeds-2.test.ts",
-  "test/simulation/seeds-3.test.ts",
+  "test/agreement/guards-sqlite.test.ts",
+  "test/faults/outbox-kill.test.ts",
+  "test/http/restart.test.ts",
   "test/faults/kill.test.ts",
+  "test/faults/disk.test.ts",
+  "test/http/endurance.test.ts",
+  "test/agreement/guards.test.ts",
 ];
 
 /** Vitest creates one per run to sort the files of all suites. */

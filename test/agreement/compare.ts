@@ -8,8 +8,8 @@ import { type LibraryRun, runLibrary } from "./library-run.ts";
 import { runService } from "./service-run.ts";
 import { runSimulator } from "./simulator-run.ts";
 
-/** Number of documents that every face must agree on. */
-export const DOCUMENTS = 1000;
+/** Number of documents that every face must agree on: seven of each combination of guards. */
+export const DOCUMENTS = Number(process.env["REDRIVE_DOCUMENTS"] ?? 250);
 
 export const { REDRIVE_SEED } = process.env;
 

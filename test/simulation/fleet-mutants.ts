@@ -13,6 +13,7 @@ export const fleetMutants: readonly Mutant[] = [
   {
     name: "slots that every node takes in full",
     caughtBy: FLEET_LIMITS,
+    foundBy: 18,
     wrapMemory: (memory) =>
       withRenewal(memory, (renewal, { destinations }) => ({
         ...renewal,
@@ -26,6 +27,7 @@ export const fleetMutants: readonly Mutant[] = [
   {
     name: "tokens of a rate that every node takes in full",
     caughtBy: FLEET_LIMITS,
+    foundBy: 76,
     wrapMemory: (memory) =>
       withRenewal(memory, (renewal, { destinations }) => ({
         ...renewal,
@@ -49,6 +51,7 @@ export const fleetMutants: readonly Mutant[] = [
   {
     name: "no hints",
     caughtBy: "prompt starts",
+    foundBy: 3,
     wrapMemory: (memory) => ({
       ...memory,
       onHint: () => () => {},

@@ -8,6 +8,8 @@ export interface Mutant {
   readonly caughtBy: string;
   /** Another checker that may find it first. */
   readonly orBy?: string;
+  /** The first seed that finds it. The test tries it first. Default: 0. */
+  readonly foundBy?: number;
   /** Changes what the store does. */
   readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
   /** Changes what nodes read and write. `memory` is the store below the observer. */

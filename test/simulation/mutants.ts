@@ -27,6 +27,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "no epoch check",
     caughtBy: "no two live claims",
+    foundBy: 3,
     wrapMemory: (memory) => ({
       ...memory,
       commitNow: (batch) =>
@@ -53,6 +54,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "suspects that run like other tasks",
     caughtBy: "one suspect at a time",
+    foundBy: 23,
     wrapStore: (observed) => ({
       ...observed,
       commitNow(batch) {
@@ -105,6 +107,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "no retry budget for all destinations",
     caughtBy: "retry budget kept",
+    foundBy: 7,
     retryBudget: false,
   },
   {
@@ -175,6 +178,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "claims for the tenant with the largest backlog only",
     caughtBy: "tenants take turns",
+    foundBy: 7,
     wrapStore: (observed, memory) => ({
       ...observed,
       commitNow(batch) {

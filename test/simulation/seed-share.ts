@@ -1,15 +1,16 @@
 /**
- * Seed share: runs a share of the seeds. In `npm test`, four test files run a quarter each; in
+ * Seed share: runs a share of the seeds. In `npm test`, two test files run a half each; in
  * `npm run test:long`, each core runs one share.
  */
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
+import { withoutStackTraces } from "./stack-traces.ts";
 
-/** `npm run test:long` runs five times as many. */
-const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 2000);
+/** `npm run test:long` runs twenty times as many. */
+const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 500);
 
 /** With fewer seeds, rare events may not happen. */
-const MIN_SEEDS_FOR_COVERAGE = 400;
+const MIN_SEEDS_FOR_COVERAGE = 250;
 
 /** Events that must happen: without them the simulation proves nothing about them. */
 const REQUIRED_EVENTS = [
@@ -63,14 +64,9 @@ const REQUIRED_FAULTS = [
 export async function runShare(share: number, shares: number): Promise<void> {
   const coverage = new Coverage();
   const start = process.cpuUsage();
-  // A stack trace costs more than most calls, and faults are errors. The replay of a seed has them.
-  const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = 0;
-  try {
+  await withoutStackTraces(async () => {
     for (let seed = share; seed < SEEDS; seed += shares) await simulateSeed(seed, { coverage });
-  } finally {
-    Error.stackTraceLimit = limit;
-  }
+  });
   const { user, system } = process.cpuUsage(start);
   const { seeds } = coverage.totals;
   const perSeed = ((user + system) / 1e6 / seeds).toFixed(3);

@@ -1,7 +1,0 @@
-/** Simulates seeds 2, 6, 10 and so on. Four files run in parallel. */
-import { describe, it } from "vitest";
-import { runShare } from "./seed-share.ts";
-
-describe("the simulated cluster", () => {
-  it("passes every checker on seeds 2, 6, ...", { timeout: 1_800_000 }, () => runShare(2, 4));
-});
