@@ -37,6 +37,8 @@ const WITHOUT_STORE: Readonly<Record<string, unknown>> = {
   "DELETE /ui/session": 204,
   "GET /destinations/{name}/history": expect.objectContaining({ limits: [] }),
   "GET /keys": { isRequired: false, isChangeable: false, keys: [] },
+  // It needs a body. Without a simulator it does not ask the store.
+  "POST /simulations": 400,
   // The service has no keys.
   "POST /keys": 403,
   "DELETE /keys/{keyId}": 404,
