@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { coverage, schedule } from "@redrive/simulator";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -34,6 +34,24 @@ async function redrive(line: string, env: NodeJS.ProcessEnv = {}, input = ""): P
   const [code] = await once(child, "close");
   return { ...written, code };
 }
+
+/** The modules that are loaded with a module of the build, without those of `import()`. */
+function loadedWith(path: string, found = new Set<string>()): ReadonlySet<string> {
+  if (found.has(path)) return found;
+  found.add(path);
+  if (!path.startsWith("/")) return found;
+  const names = readFileSync(path, "utf8").matchAll(/^(?:import|export)\s[^;"]*"([^"]+)";/gmu);
+  for (const [, name = ""] of names) {
+    loadedWith(name.startsWith(".") ? join(dirname(path), name) : name, found);
+  }
+  return found;
+}
+
+test("the service is loaded only by the commands that need it, so the others start quickly", () => {
+  const loaded = [...loadedWith(fileURLToPath(new URL("../dist/main.js", `file://${MAIN}`)))];
+  expect(loaded).toContain("@redrive/service/client");
+  expect(loaded.filter((name) => /^@redrive\/service(?!\/client)/u.test(name))).toEqual([]);
+});
 
 test("schedule prints the simulator's numbers, and the printed command repeats them", async () => {
   const line = "schedule --equal --base 200ms --cap 20s -n 6 --outage 5s --seed 7";

@@ -1,6 +1,6 @@
 /**
  * Flaky destination: an HTTP server that fails one request in five, for trying out retries. It can
- * be broken for a while and repaired.
+ * be broken for a while. After that, or once it is repaired, it works until it is broken again.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -15,7 +15,7 @@ export interface FlakyDestination {
   stop(): Promise<void>;
 }
 
-/** While not broken, it responds with 503 to this share of requests. */
+/** Until it is broken for the first time, it responds with 503 to this share of requests. */
 const FAILURE_RATE = 0.2;
 
 const DEFAULT_BREAK_MS = 30_000;
@@ -51,6 +51,7 @@ export interface FlakyResponse {
 /** Returns a function that maps a URL to its response. */
 export function flakyResponses(clock: Clock, random: Random): (url: string) => FlakyResponse {
   let brokenUntil = 0;
+  let isFlaky = true;
   let requests = 0;
   const isBroken = () => clock.now() < brokenUntil;
   const breakFor = (text: string | null): FlakyResponse => {
@@ -62,10 +63,12 @@ export function flakyResponses(clock: Clock, random: Random): (url: string) => F
       };
     }
     brokenUntil = clock.now() + ms;
+    isFlaky = false;
     return { status: 200, body: { broken: true, forMs: ms } };
   };
   const repair = (): FlakyResponse => {
     brokenUntil = 0;
+    isFlaky = false;
     return { status: 200, body: { broken: false } };
   };
   return (url) => {
@@ -75,7 +78,8 @@ export function flakyResponses(clock: Clock, random: Random): (url: string) => F
     if (pathname === "/") return { status: 200, body: { broken: isBroken(), asked: requests } };
     requests += 1;
     if (isBroken()) return { status: 503, body: { error: "broken: GET /repair fixes it" } };
-    if (random.next() < FAILURE_RATE) return { status: 503, body: { error: "random failure" } };
+    if (isFlaky && random.next() < FAILURE_RATE)
+      return { status: 503, body: { error: "random failure" } };
     return { status: 200, body: { ok: true } };
   };
 }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { redrive } from "../program.testing.ts";
 import { type RunningService, startService } from "../serve/running-service.ts";
 
+const DAY_MS = 86_400_000;
 const target = createServer((_, response) => response.writeHead(400).end());
 let service: RunningService;
 let targetUrl: string;
@@ -41,6 +42,19 @@ test("a held task is explained with the guard that holds it", async () => {
   expect(text).toMatch(/It is held by the pause of `payments` since \d\d:\d\d:\d\d\.\n$/u);
   const json = await redrive(`explain ${taskId} --json --url ${service.url}`);
   expect(JSON.parse(json.out)).toMatchObject({ taskId, wait: { cause: "pause", untilAt: null } });
+});
+
+test("without an id, the newest task is explained", async () => {
+  const { taskId } = await service.redrive.enqueue({
+    targetUrl,
+    scheduledAt: service.redrive.now() + DAY_MS,
+  });
+  const { out } = await redrive(`explain --json --url ${service.url}`);
+  expect(JSON.parse(out)).toMatchObject({ taskId });
+  const shown = await redrive(`tasks get --json --url ${service.url}`);
+  expect(JSON.parse(shown.out)).toMatchObject({ taskId });
+  const retried = await redrive(`tasks retry --url ${service.url}`);
+  expect(retried.out).toContain(taskId);
 });
 
 test("an unknown task is an error", async () => {

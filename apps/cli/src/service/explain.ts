@@ -9,18 +9,20 @@ import type { Terminal } from "../print/terminal.ts";
 import { currentWaitText, waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { fullTaskId } from "./task-id.ts";
+import { taskIdOrNewest } from "./task-id.ts";
 import type { Attempt, Task } from "./task-text.ts";
 
 export function addExplain(parent: Command, terminal: Terminal): void {
   const command = parent
-    .command("explain <taskId>")
-    .description("Say what happened to a task, why it waits, and what comes next.");
+    .command("explain [taskId]")
+    .description(
+      "Say what happened to a task (default: the newest), why it waits, and what comes next.",
+    );
   addServiceFlags(command);
-  addExamples(command, "redrive explain 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
-  command.action((taskId: string, flags: ClientFlags) =>
+  addExamples(command, "redrive explain", "redrive explain 01a1e1b6-b1b2");
+  command.action((taskId: string | undefined, flags: ClientFlags) =>
     callService(terminal, flags, async (client) =>
-      presentExplanation(client, await fullTaskId(client, taskId)),
+      presentExplanation(client, await taskIdOrNewest(client, taskId)),
     ),
   );
 }
@@ -79,6 +81,8 @@ function nextSentence(
 ): string {
   switch (status) {
     case "PENDING":
+      // The service has said so already.
+      if (wait?.cause === "policy" || wait?.cause === "retry-after") return "";
       return wait
         ? `It is ${currentWaitText(wait, destination, now).replace(/^waits/u, "waiting")}.`
         : "";

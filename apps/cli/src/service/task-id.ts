@@ -29,6 +29,17 @@ export function shortIds(ids: readonly string[]): readonly string[] {
   });
 }
 
+/** Like `fullTaskId`. Without a text, returns the id of the newest task. */
+export async function taskIdOrNewest(client: Client, text: string | undefined): Promise<string> {
+  if (text !== undefined) return await fullTaskId(client, text);
+  const { tasks } = await fullPage(client.listTasks, { limit: 1 });
+  const [newest] = tasks;
+  if (newest === undefined) {
+    throw new RedriveError("INVALID_ARGUMENT", "there are no tasks; create one with redrive send");
+  }
+  return newest.taskId;
+}
+
 /** Returns the full id of the only task whose id starts with `text`. */
 export async function fullTaskId(client: Client, text: string): Promise<string> {
   const digits = text.replaceAll("-", "").toLowerCase();

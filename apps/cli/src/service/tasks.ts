@@ -1,12 +1,13 @@
 /** `redrive tasks`: lists, shows, retries, cancels, follows and exports the tasks of a running service. */
+import { systemClock } from "@redrive/core";
 import { type Client, fullPage } from "@redrive/service/client";
 import type { Command } from "commander";
-import { addExamples, integerFlag } from "../input/flags.ts";
+import { addExamples, durationFlag, integerFlag } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 import { addFilterFlags, addStatusFlag, type FilterFlags, taskFilter } from "./task-filter.ts";
-import { fullTaskId } from "./task-id.ts";
+import { fullTaskId, taskIdOrNewest } from "./task-id.ts";
 import { type Task, taskDetail, taskTable } from "./task-text.ts";
 import { addTasksExport } from "./tasks-export.ts";
 import { addTasksImport } from "./tasks-import.ts";
@@ -16,6 +17,10 @@ export interface ListFlags extends ClientFlags, FilterFlags {
   readonly status?: Task["status"];
   readonly limit: number;
   readonly cursor?: string;
+}
+
+interface GetFlags extends ClientFlags {
+  readonly wait?: number;
 }
 
 export function addTasks(parent: Command, terminal: Terminal): void {
@@ -80,19 +85,37 @@ export function presentTasks(
 
 function addGet(parent: Command, terminal: Terminal): void {
   const command = parent
-    .command("get <taskId>")
-    .description("Show a task, its attempts, and why it waits.");
+    .command("get [taskId]")
+    .description("Show a task (default: the newest), its attempts, and why it waits.");
+  command.option(
+    "--wait <duration>",
+    "wait until the task ends, at most this long (default: do not wait)",
+    durationFlag,
+  );
   addServiceFlags(command);
   addExamples(
     command,
     "redrive tasks get 01a1e1b6-b1b2-7000-83d9-6258b3c1903d",
     "redrive tasks get 01a1e1b6-b1b2",
+    "redrive tasks get --wait 1m",
   );
-  command.action((taskId: string, flags: ClientFlags) =>
-    callService(terminal, flags, async (client) =>
-      presentTask(client, await fullTaskId(client, taskId)),
-    ),
+  command.action((text: string | undefined, { wait = 0, ...flags }: GetFlags) =>
+    callService(terminal, flags, async (client) => {
+      const taskId = await taskIdOrNewest(client, text);
+      await untilEnded(client, taskId, wait);
+      return presentTask(client, taskId);
+    }),
   );
+}
+
+const POLL_MS = 500;
+
+/** Waits until the task has ended, or the time is over. */
+async function untilEnded(client: Client, taskId: string, waitMs: number): Promise<void> {
+  const endMs = systemClock.monotonicMs() + waitMs;
+  const isOpen = async () =>
+    ["PENDING", "IN_FLIGHT"].includes((await client.getTask(taskId)).status);
+  while (systemClock.monotonicMs() < endMs && (await isOpen())) await systemClock.sleep(POLL_MS);
 }
 
 /** The details list at most this many attempts; the total is always shown. */
@@ -108,13 +131,14 @@ export async function presentTask(client: Client, taskId: string): Promise<Prese
 
 function addRetry(parent: Command, terminal: Terminal): void {
   const command = parent
-    .command("retry <taskId>")
-    .description("Make a waiting task due now. Guards still apply.");
+    .command("retry [taskId]")
+    .description("Make a waiting task (default: the newest task) due now. Guards still apply.");
   addServiceFlags(command);
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
-  command.action((taskId: string, flags: ClientFlags) =>
+  command.action((text: string | undefined, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
-      const receipt = await client.retryNow(await fullTaskId(client, taskId));
+      const taskId = await taskIdOrNewest(client, text);
+      const receipt = await client.retryNow(taskId);
       return {
         json: receipt,
         text: () => [`${taskId} runs as soon as its destination allows it.`],

@@ -43,8 +43,8 @@ export function addExport(parent: Command, terminal: Terminal): void {
 async function runExport(terminal: Terminal, { store, out }: ExportFlags): Promise<void> {
   const progress = rowProgress(terminal);
   try {
-    const kind = movedStoreKind(store);
-    assertStoreExists(store);
+    const kind = await movedStoreKind(store);
+    await assertStoreExists(store);
     const rows =
       out === undefined
         ? await exportTo(store, kind, terminal.printMore, progress.draw)

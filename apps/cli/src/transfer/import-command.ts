@@ -60,7 +60,7 @@ async function runImport(terminal: Terminal, flags: ImportFlags): Promise<void> 
     progress.draw(done.rows, done.total ?? done.rows, what);
   };
   try {
-    movedStoreKind(store);
+    await movedStoreKind(store);
     const { importStore } = await import("@redrive/service");
     const result = await importStore(store, sourceOf(terminal, file), { dryRun, onProgress });
     progress.clear();

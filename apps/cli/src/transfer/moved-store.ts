@@ -5,7 +5,6 @@ import type { RowCounts } from "@redrive/service";
 import { type Command, Option } from "commander";
 import { createProgress } from "../print/progress.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { storePath } from "../serve/service-config.ts";
 
 /** Required: a default could move another store than the one that was meant. */
 export function addMovedStoreFlag(command: Command): Command {
@@ -16,8 +15,8 @@ export function addMovedStoreFlag(command: Command): Command {
 }
 
 /** The kind of the store, such as `sqlite`. Throws `INVALID_ARGUMENT` for a store in memory. */
-export function movedStoreKind(store: string): string {
-  storePath(store);
+export async function movedStoreKind(store: string): Promise<string> {
+  await pathOf(store);
   if (store === "memory:") {
     const message = "a store in memory has no content to move: --store must be another one";
     throw new RedriveError("INVALID_ARGUMENT", message);
@@ -25,9 +24,15 @@ export function movedStoreKind(store: string): string {
   return store.slice(0, store.indexOf(":"));
 }
 
+/** Loads the service only here, because every command loads this module. */
+async function pathOf(store: string): Promise<string | undefined> {
+  const { storePath } = await import("../serve/service-config.ts");
+  return storePath(store);
+}
+
 /** Opening a SQLite store would create the file. */
-export function assertStoreExists(store: string): void {
-  const path = storePath(store);
+export async function assertStoreExists(store: string): Promise<void> {
+  const path = await pathOf(store);
   if (path === undefined || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const message = `the store must exist, got ${quote(path)}: there is no such file, or it is empty`;
   throw new RedriveError("INVALID_ARGUMENT", message);
