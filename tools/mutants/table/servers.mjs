@@ -5,25 +5,23 @@ const postgres = [
   inService("stores/postgres/schema/settle-functions.ts", [
     {
       name: "a settle of an old claim changes the task",
-      search: "      AND o.claim_epoch = s.claim_epoch\n",
+      search: '\n      AND c.claim_epoch = ${number("claimEpoch")}',
       replace: "",
     },
     {
       name: "a cancel does not win over a failed attempt",
-      search:
-        "CASE WHEN o.cancel_requested_at IS NOT NULL AND s.status <> 2 THEN 4 ELSE s.status END",
-      replace: "s.status",
+      search: "WHEN g.cancel_requested_at IS NOT NULL AND",
+      replace: "WHEN false AND",
     },
     {
       name: "a task of another tenant is canceled",
-      search: "WHERE t.tenant_id = tenant AND t.task_id = task;\n  IF found IS NULL",
-      replace: "WHERE t.task_id = task;\n  IF found IS NULL",
+      search: "DELETE FROM waiting_tasks WHERE tenant_id = tenant AND task_id = task RETURNING",
+      replace: "DELETE FROM waiting_tasks WHERE task_id = task RETURNING",
     },
     {
       name: "a task of another tenant is retried now",
-      search:
-        "LEFT JOIN open_tasks o ON o.ref = t.ref WHERE t.tenant_id = tenant AND t.task_id = task;",
-      replace: "LEFT JOIN open_tasks o ON o.ref = t.ref WHERE t.task_id = task;",
+      search: "WHERE w.tenant_id = tenant AND w.task_id = task AND w.next_attempt_at > at;",
+      replace: "WHERE w.task_id = task AND w.next_attempt_at > at;",
     },
   ]),
   inService("stores/postgres/schema/create-functions.ts", [
@@ -46,18 +44,28 @@ const postgres = [
   inService("stores/postgres/schema/claim-functions.ts", [
     {
       name: "the claims of a live node are rescued",
-      search: "WHERE n.node_id = owner AND n.lease_until > clock_ms());",
-      replace: "WHERE n.node_id = owner AND n.lease_until > clock_ms() AND false);",
-    },
-    {
-      name: "a node rescues claims in partitions of other nodes",
-      search: "AND o.claimed_by = owner AND o.partition = ANY (wanted) LIMIT left_count;",
-      replace: "AND o.claimed_by = owner LIMIT left_count;",
+      search: "WHERE n.node_id = c.node_id AND n.lease_until > clock_ms()));",
+      replace: "WHERE n.node_id = c.node_id AND n.lease_until > clock_ms() AND false));",
     },
     {
       name: "a claim ahead of time exceeds its limit",
-      search: "WHERE p.next_attempt_at <= at OR p.position <= max_ahead",
-      replace: "WHERE p.next_attempt_at <= at OR p.position <= max_count",
+      search: "WHERE p.next_attempt_at <= at OR p.position <= (e->>7)::int",
+      replace: "WHERE p.next_attempt_at <= at OR p.position <= (e->>5)::int",
+    },
+  ]),
+  inService("stores/postgres/tables/due-table.ts", [
+    {
+      name: "a node rescues claims in partitions of other nodes",
+      search: " AND c.partition = ANY ($2)",
+      replace: " AND cardinality($2::int[]) >= 0",
+    },
+  ]),
+  inService("stores/postgres/schema/removal-functions.ts", [
+    {
+      name: "a node is forgotten while it has claims",
+      search:
+        "  IF EXISTS (SELECT FROM claimed_tasks c WHERE c.claimed_by = node) THEN RETURN; END IF;\n",
+      replace: "",
     },
   ]),
   inService("stores/postgres/schema/node-functions.ts", [
@@ -70,6 +78,11 @@ const postgres = [
       name: "a node whose lease had ended takes whole limits again",
       search: "coalesce(before.takes_all AND before.lease_until > at, false)",
       replace: "coalesce(before.takes_all, false)",
+    },
+    {
+      name: "a report that arrives late replaces a newer one",
+      search: "\n  WHERE n.round <= excluded.round;",
+      replace: ";",
     },
     {
       name: "the shares of a dead node are never free",
@@ -110,11 +123,16 @@ const redis = [
     },
     {
       name: "a dead letter is removed like other ended tasks",
-      search: "    call('ZADD', base .. ':ex', now, task)",
-      replace: "    call('ZADD', base .. ':en', now, task)",
+      search: "    later('ZADD', base .. ':ex', now, task)",
+      replace: "    later('ZADD', base .. ':en', now, task)",
     },
   ]),
   inService("stores/redis/scripts/node-scripts.ts", [
+    {
+      name: "a report that arrives late replaces a newer one",
+      search: "report[6] < before[5]",
+      replace: "report[6] < 0",
+    },
     {
       name: "the claims of a dead node are never rescued",
       search: "found[at] = node and node[1] > now and 1 or 0",

@@ -19,6 +19,7 @@ async function storeAt(now: number, document = "{}"): Promise<string> {
   const store = sqliteStore(path);
   await store.renew({
     nodeId: "n",
+    round: 1,
     now,
     leaseMs: 0,
     isLeaving: false,

@@ -61,6 +61,7 @@ export class Exchange {
   #isRequested = false;
   #startedMs = Number.NEGATIVE_INFINITY;
   #handledHints: readonly string[] = [];
+  #round = 0;
   /** The last exchange failed. */
   isFailing = false;
   #cancel: Cancel | undefined;
@@ -146,6 +147,7 @@ export class Exchange {
     const { time, node, lease, fleet, partitions } = this.#parts;
     return {
       nodeId: node.nodeId,
+      round: ++this.#round,
       now: time.now(),
       leaseMs: lease.leaseMs,
       isLeaving: node.phase === "stopping",

@@ -16,6 +16,11 @@ export const MAX_HINTS = 256;
 
 export interface NodeReport {
   readonly nodeId: string;
+  /**
+   * Increases with each report of the node. A call that was reported as failed may reach the store later
+   * than the next one. A shared store rejects it then, and nothing changes.
+   */
+  readonly round: number;
   /** Engine time, for `latestAt`. */
   readonly now: number;
   /** The lease ends this long after the store's clock. 0: now. */
@@ -172,3 +177,6 @@ export function reserveRate(
   if (count <= 0) return { reservation: null, nextAt };
   return { reservation: { startAt, count }, nextAt: startAt + count * intervalMs };
 }
+
+/** The error of a report that arrives after a later one of the same node. */
+export const LATE_REPORT = "a later report of the node was stored";

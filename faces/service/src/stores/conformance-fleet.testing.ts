@@ -6,7 +6,7 @@
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import type { LaneDue } from "../model/lane-due.ts";
-import { type RateUse, RESERVED_MS, type SlotUse } from "../model/node-report.ts";
+import { LATE_REPORT, type RateUse, RESERVED_MS, type SlotUse } from "../model/node-report.ts";
 import { partitionOf } from "../model/partition.ts";
 import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
@@ -248,6 +248,18 @@ export function fleetConformance(store: () => Store): void {
       expect((await takeAll("node-1", 0)).takesAll).toBe(true);
       expect((await takeAll("node-2", 3_600_000)).takesAll).toBe(true);
       expect((await takeAll("node-1", 3_600_000)).takesAll).toBe(false);
+    });
+
+    it("are not undone by an older report that arrives late", async () => {
+      // The calls of an exclusive store run in order.
+      if (store().exclusive) return;
+      const use = (nodeId: string, used: number) =>
+        report(nodeId, { destinations: [destinationReport({ slots: slots(5, used, used) })] });
+      const older = use("node-1", 0);
+      await store().renew(use("node-1", 4));
+      await expect(store().renew(older)).rejects.toThrow(LATE_REPORT);
+      const { destinations } = await store().renew(use("node-2", 5));
+      expect(destinations[0]?.slots).toBe(1);
     });
 
     it("return what other nodes have seen, and forget nodes without a lease", async () => {

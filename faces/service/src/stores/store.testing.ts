@@ -76,10 +76,13 @@ export function partitionsOf({ partitions }: Store): readonly number[] {
   return Array.from({ length: partitions }, (_, partition) => partition);
 }
 
+let rounds = 0;
+
 /** A lease of an hour. A lease of 0 ms has ended when the call returns. */
 export function report(nodeId: string, fields: Partial<NodeReport> = {}): NodeReport {
   return {
     nodeId,
+    round: ++rounds,
     now: T0,
     leaseMs: 3_600_000,
     isLeaving: false,

@@ -21,16 +21,22 @@ const ONE_BY_ONE: ClaimCapacity = { due: 1, ahead: 0 };
 
 /** One commit sends at most this many requests, so it need not claim more. */
 const MAX_PERMITS = 64;
+/** In a shared store, a commit takes longer and costs more, so it claims more. */
+const MAX_SHARED_PERMITS = 128;
 
-export function claimCapacity(guards: Guards): ClaimCapacity {
+export function claimCapacity(
+  { guards }: { readonly guards: Guards },
+  isShared = false,
+): ClaimCapacity {
   const { rate, adaptiveRate, throttle } = guards;
   if (rate || adaptiveRate || throttle) return ONE_BY_ONE;
-  return { due: MAX_PERMITS, ahead: Math.min(MAX_PERMITS, aheadCapacity(guards)) };
+  const due = isShared ? MAX_SHARED_PERMITS : MAX_PERMITS;
+  return { due, ahead: Math.min(due, aheadCapacity(guards)) };
 }
 
 /** 0 for the probe of a breaker, because the others wait for it. Half is kept for due tasks. */
 function aheadCapacity({ breaker, concurrency }: Guards): number {
   if (breaker && breaker.state !== "CLOSED") return 0;
-  if (concurrency === undefined) return MAX_PERMITS;
+  if (concurrency === undefined) return Number.POSITIVE_INFINITY;
   return Math.max(0, Math.floor(concurrencyLimit(concurrency) / 2) - concurrency.inFlight);
 }

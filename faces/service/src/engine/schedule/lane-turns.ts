@@ -25,7 +25,7 @@ export function isSuspect({ lane }: DestinationLane): boolean {
  * permit goes to the lane that is then due first, so a lane waits while its sibling is claimed.
  */
 export function mustWaitForSibling(lane: DestinationLane): boolean {
-  const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
+  const isOneByOne = claimCapacity(lane.destination).due === 1;
   return isOneByOne && siblingOf(lane)?.isClaimed === true;
 }
 

@@ -276,7 +276,8 @@ export class Scheduler {
     share: number,
     now: number,
   ): PlannedClaim | typeof NO_ROOM | undefined {
-    const capacity = isSuspect(lane) ? ONE_SUSPECT : claimCapacity(lane.destination.guards);
+    const isShared = !this.#partitions.isSingle;
+    const capacity = isSuspect(lane) ? ONE_SUSPECT : claimCapacity(lane.destination, isShared);
     const aheadMs = this.#claimAheadMs;
     const ahead = aheadMs === 0 ? 0 : capacity.ahead;
     const available = Math.min(share, lane.dueAt <= now ? capacity.due : ahead);

@@ -8,6 +8,7 @@ import {
   type DestinationReport,
   type DestinationShare,
   type DueHint,
+  LATE_REPORT,
   MAX_HINTS,
   type NodeReport,
   type OtherNodes,
@@ -21,6 +22,7 @@ import type { HintListener } from "../../model/store.ts";
 import { keyOf } from "./rows.ts";
 
 interface Node {
+  readonly round: number;
   readonly leaseUntil: number;
   readonly takesAll: boolean;
   readonly isLeaving: boolean;
@@ -116,11 +118,17 @@ export class MemoryNodes {
     const { nodeId, leaseMs, isLeaving, partitions, handledHints } = report;
     const now = this.#clock();
     const before = this.#nodes.get(nodeId);
+    if (before !== undefined && report.round < before.round) throw new Error(LATE_REPORT);
     const others = [...this.#nodes.keys()].filter((id) => id !== nodeId && this.#isLive(id));
     const isHeld = before !== undefined && before.leaseUntil > now;
     const mayTakeAll = others.length === 0 || (isHeld && before.takesAll);
     const takesAll = report.takesAll && mayTakeAll;
-    this.#nodes.set(nodeId, { leaseUntil: now + leaseMs, takesAll, isLeaving });
+    this.#nodes.set(nodeId, {
+      round: report.round,
+      leaseUntil: now + leaseMs,
+      takesAll,
+      isLeaving,
+    });
     const hasChanged = before?.isLeaving !== isLeaving || before.takesAll !== takesAll;
     if (hasChanged) this.#tell(null);
     for (const hintId of handledHints) this.#hints.delete(hintId);

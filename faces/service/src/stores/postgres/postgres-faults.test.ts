@@ -238,7 +238,8 @@ describe("a PostgreSQL store", () => {
       set_config('synchronous_commit', 'off', false), nspname FROM pg_namespace
       WHERE nspname LIKE 'test_%' LIMIT 1`);
     await server.run("BEGIN");
-    await server.run(`SELECT ${row!["nspname"]}.commit_batch(1, 1, 'n', '{}', '')`);
+    await server.run(`SELECT ${row!["nspname"]}.commit_batch(1, 1, 'n', NULL, 0,
+      NULL, NULL, NULL, NULL, NULL, NULL, NULL)`);
     const [during] = await server.run("SELECT current_setting('synchronous_commit') AS setting");
     await server.run("COMMIT");
     await server.run("SET synchronous_commit = on");

@@ -59,7 +59,7 @@ function storeOf(sql: Sql, pool: Pool, listener: Listener): MovableStore {
     exclusive: false,
     partitions: PARTITIONS,
     async commit(batch) {
-      const result = await commit(sql, batch, PARTITIONS);
+      const result = await commit(sql, batch);
       if (batch.hints.length > 0) listener.send(batch.hints);
       return result;
     },

@@ -31,7 +31,7 @@ async function failClaims(schema: string, states: readonly string[]): Promise<vo
   await server.run(`CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE number bigint := nextval('${schema}.failures');
     BEGIN ${raises.join("\n")} RETURN NULL; END $$`);
-  await server.run(`CREATE TRIGGER fail BEFORE UPDATE ON ${schema}.open_tasks
+  await server.run(`CREATE TRIGGER fail BEFORE DELETE ON ${schema}.waiting_tasks
     FOR EACH STATEMENT EXECUTE FUNCTION ${schema}.fail()`);
 }
 

@@ -35,9 +35,35 @@ export const CELL_TYPES = {
   },
 };
 
-/** Hexadecimal after a prefix, which is PostgreSQL's default. */
+const BACKSLASH = 0x5c;
+
+/**
+ * Bytes in one of PostgreSQL's formats: hexadecimal after a prefix, or the bytes themselves with escapes
+ * for some of them, which is shorter for most bodies.
+ */
 function bytesOf(text: string): Uint8Array {
-  if (!text.startsWith("\\x")) throw new Error("the server's setting bytea_output must be hex");
-  // A copy: a small buffer is a part of a larger one, which it would keep.
-  return new Uint8Array(Buffer.from(text.slice(2), "hex"));
+  if (text.startsWith("\\x")) {
+    // A copy: a small buffer is a part of a larger one, which it would keep.
+    return new Uint8Array(Buffer.from(text.slice(2), "hex"));
+  }
+  const bytes = new Uint8Array(text.length);
+  Buffer.from(bytes.buffer).write(text, "latin1");
+  return text.includes("\\") ? unescaped(bytes) : bytes;
+}
+
+/** A backslash is written twice; three octal digits follow it for a byte that is not ASCII, or 0. */
+function unescaped(bytes: Uint8Array): Uint8Array {
+  let length = 0;
+  const digit = (at: number) => (bytes[at] ?? 0) & 7;
+  for (let at = 0; at < bytes.length; length++) {
+    if (bytes[at] !== BACKSLASH) bytes[length] = bytes[at++] ?? 0;
+    else if (bytes[at + 1] === BACKSLASH) {
+      bytes[length] = BACKSLASH;
+      at += 2;
+    } else {
+      bytes[length] = digit(at + 1) * 64 + digit(at + 2) * 8 + digit(at + 3);
+      at += 4;
+    }
+  }
+  return bytes.slice(0, length);
 }

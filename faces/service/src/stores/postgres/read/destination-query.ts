@@ -35,10 +35,9 @@ const selectStates = (condition: string) => `SELECT ${DESTINATION_COLUMNS},
       GROUP BY status HAVING sum(count) > 0) c),
     (SELECT min(first.next_attempt_at)
       FROM generate_series(0, ${PARTITIONS - 1}) p CROSS JOIN generate_series(0, 2) l
-      CROSS JOIN LATERAL (SELECT o.next_attempt_at FROM redrive.open_tasks o
-        WHERE o.partition = p AND o.destination_id = d.destination_id AND o.lane = l
-          AND o.status = 0
-        ORDER BY o.next_attempt_at LIMIT 1) first)
+      CROSS JOIN LATERAL (SELECT w.next_attempt_at FROM redrive.waiting_tasks w
+        WHERE w.partition = p AND w.destination_id = d.destination_id AND w.lane = l
+        ORDER BY w.next_attempt_at LIMIT 1) first)
   FROM redrive.destinations d WHERE d.tenant_id = $1 AND ${condition} ORDER BY d.name LIMIT $3`;
 
 const SELECT_PAGE = selectStates("d.name > $2");

@@ -5,31 +5,28 @@
 import { ReadAbortedError } from "../../../model/store-errors.ts";
 import type { Page, TaskQuery } from "../../../model/task-query.ts";
 import type { Run, Sql } from "../connection/sql.ts";
-import { attemptOf } from "../rows/attempt-rows.ts";
+import { attemptOf, attemptsOf } from "../rows/attempt-rows.ts";
 import { TASK_TABLES, taskColumns, taskOf } from "../rows/task-rows.ts";
 import { PageTurns } from "./page-turns.ts";
 import { listIdPage, listPage } from "./task-list.ts";
 
-const GET = `SELECT ${taskColumns("p.body")} FROM ${TASK_TABLES}
+const GET = `SELECT ${taskColumns("t.body")} FROM ${TASK_TABLES}
   WHERE t.tenant_id = $1 AND t.task_id = $2`;
 
-const EXPORT = `SELECT ${taskColumns("p.body")} FROM ${TASK_TABLES}
+const EXPORT = `SELECT ${taskColumns("t.body")} FROM ${TASK_TABLES}
   WHERE t.tenant_id = $1 AND t.task_id > $2 ORDER BY t.task_id LIMIT $3`;
 
-/** Kept attempts are copies as long as the partition of their day exists. */
 const ATTEMPTS = `WITH task AS MATERIALIZED (
     SELECT ref FROM redrive.tasks WHERE tenant_id = $1 AND task_id = $2)
   SELECT log, response_body FROM (
-    SELECT attempt_number, log, response_body FROM redrive.attempts
-    WHERE ref = (SELECT ref FROM task) AND attempt_number > $3
-    UNION ALL
-    SELECT attempt_number, log, response_body FROM redrive.kept_attempts k
-    WHERE ref = (SELECT ref FROM task) AND attempt_number > $3
-      AND NOT EXISTS (SELECT FROM redrive.attempt_days d WHERE d.day = k.day)
+    ${attemptsOf("(SELECT ref FROM task)", "attempt_number > $3")}
   ) found ORDER BY attempt_number LIMIT $4`;
 
-const OLDEST_OPEN = `SELECT created_at FROM redrive.tasks
-  WHERE tenant_id = $1 AND status = 0 ORDER BY task_id LIMIT 1`;
+const oldestOf = (table: string) => `(SELECT task_id FROM redrive.${table} WHERE tenant_id = $1
+  ORDER BY task_id LIMIT 1)`;
+
+const OLDEST_OPEN = `SELECT created_at FROM redrive.tasks WHERE tenant_id = $1
+  AND task_id = least(${oldestOf("waiting_tasks")}, ${oldestOf("claimed_tasks")})`;
 
 type TaskReads = Pick<TaskQuery, "get" | "list" | "listIds" | "export" | "attempts" | "oldestOpen">;
 

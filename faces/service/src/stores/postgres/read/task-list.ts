@@ -46,7 +46,7 @@ const TASKS: Projection<RetryTask> = {
 };
 
 const IDS: Projection<string> = {
-  columns: "t.status",
+  columns: "t.ref",
   itemOf: ([, taskId]) => String(taskId),
   idOf: (taskId) => taskId,
 };
@@ -91,7 +91,7 @@ async function readPage<Item>(
   for (let left = maxRows; left > 0; rows = SLICE_ROWS) {
     const wanted = { rows: Math.min(rows, left), matches: limit + 1 - items.length };
     const conditions = [...limits, ...before(cursor)];
-    const slice = sliceStatement(source, conditions, filter, wanted, projection.columns);
+    const slice = sliceStatement(tenantId, source, conditions, filter, wanted, projection.columns);
     const { matches, examined, last } = sliceOf(await run(numbered(slice.sql), slice.params));
     items.push(...matches.map(projection.itemOf));
     if (items.length > limit) break;
@@ -142,6 +142,7 @@ interface Wanted {
  * last id and the number of examined rows; a slice without a match is a row of nulls with both.
  */
 function sliceStatement(
+  tenantId: string,
   source: Source,
   limits: readonly Condition[],
   filter: TaskFilter,
@@ -149,13 +150,14 @@ function sliceStatement(
   columns: string,
 ): Condition {
   const next = nextRows(source, limits, wanted.rows);
-  const matching = joined([is("t.ref = slice.ref"), ...conditionsOf(filter)]);
+  const found = is("t.tenant_id = ? AND t.task_id = slice.task_id", tenantId);
+  const matching = joined([found, ...conditionsOf(filter)]);
   const sql = `
     WITH slice AS MATERIALIZED (${next.sql})
     SELECT examined.last, examined.rows, matching.*
     FROM (SELECT min(task_id) AS last, count(*) AS rows FROM slice) examined
     LEFT JOIN (SELECT ${columns}, t.task_id
-      FROM slice CROSS JOIN ${TASK_TABLES} WHERE ${matching.sql}
+      FROM slice CROSS JOIN (${TASK_TABLES}) WHERE ${matching.sql}
       ORDER BY slice.task_id DESC LIMIT ?) matching ON true
     ORDER BY matching.task_id DESC`;
   return is(sql, ...next.params, ...matching.params, wanted.matches);

@@ -13,7 +13,7 @@ export interface Condition {
   readonly params: readonly Cell[];
 }
 
-/** Rows with `task_id` and `ref`, sorted by task id where all conditions hold. */
+/** Rows with `task_id`, sorted by task id where all conditions hold. */
 export interface Source {
   readonly table: string;
   readonly conditions: readonly Condition[];
@@ -32,26 +32,27 @@ const SLACK_MS = 60_000;
 export function sourcesOf(tenantId: string, filter: TaskFilter): readonly Source[] {
   const { status, label, idempotencyKey: key, destination } = filter;
   const ofTenant = is("tenant_id = ?", tenantId);
-  const isOpen = status === "PENDING" || status === "IN_FLIGHT";
   const found: (Source | false)[] = [
-    key !== undefined && tasks(ofTenant, is("idempotency_key = ?", key)),
-    label !== undefined && labels(ofTenant, is("name = ? AND value = ?", label.name, label.value)),
-    status === "EXHAUSTED" && tasks(ofTenant, is("status = 3")),
-    status === "CANCELLED" && tasks(ofTenant, is("status = 4")),
-    destination !== undefined &&
-      tasks(at(tenantId, destination), ...(status === "EXHAUSTED" ? [is("status = 3")] : [])),
-    isOpen && tasks(ofTenant, is("status = 0")),
+    key !== undefined && source("tasks", ofTenant, is("idempotency_key = ?", key)),
+    label !== undefined &&
+      source("task_labels", ofTenant, is("name = ? AND value = ?", label.name, label.value)),
+    status === "EXHAUSTED" && source("ended_tasks", ofTenant, is("status = 3")),
+    status === "CANCELLED" && source("ended_tasks", ofTenant, is("status = 4")),
+    destination !== undefined && ofDestination(tenantId, destination, status === "EXHAUSTED"),
+    status === "PENDING" && source("waiting_tasks", ofTenant),
+    status === "IN_FLIGHT" && source("claimed_tasks", ofTenant),
   ];
-  const fitting = found.filter((source) => source !== false);
-  return fitting.length > 0 ? fitting : [tasks(ofTenant)];
+  const fitting = found.filter((one) => one !== false);
+  return fitting.length > 0 ? fitting : [source("tasks", ofTenant)];
 }
 
-function tasks(...conditions: readonly Condition[]): Source {
-  return { table: "redrive.tasks", conditions };
+function source(table: string, ...conditions: readonly Condition[]): Source {
+  return { table: `redrive.${table}`, conditions };
 }
 
-function labels(...conditions: readonly Condition[]): Source {
-  return { table: "redrive.task_labels", conditions };
+function ofDestination(tenantId: string, destination: string, isDead: boolean): Source {
+  const here = at(tenantId, destination);
+  return isDead ? source("ended_tasks", here, is("status = 3")) : source("tasks", here);
 }
 
 function at(tenantId: string, destination: string): Condition {
@@ -66,7 +67,7 @@ export function nextRows(
   rows: number,
 ): Condition {
   const all = joined([...conditions, ...limits]);
-  const sql = `SELECT ref, task_id FROM ${table} WHERE ${all.sql} ORDER BY task_id DESC LIMIT ?`;
+  const sql = `SELECT task_id FROM ${table} WHERE ${all.sql} ORDER BY task_id DESC LIMIT ?`;
   return is(sql, ...all.params, rows);
 }
 
@@ -107,13 +108,13 @@ export function conditionsOf(filter: TaskFilter): readonly Condition[] {
   if (status !== undefined) conditions.push(statusIs(statusNumber(status)));
   const plain: readonly (readonly [string, Cell | undefined])[] = [
     ["t.policy_id = ?", filter.policyId],
-    ["t.reason = ?", filter.reason],
+    ["e.reason = ?", filter.reason],
     ["t.created_at >= ?", filter.createdFrom],
     ["t.created_at < ?", filter.createdTo],
-    ["t.finished_at >= ?", filter.finishedFrom],
-    ["t.finished_at < ?", filter.finishedTo],
+    ["e.finished_at >= ?", filter.finishedFrom],
+    ["e.finished_at < ?", filter.finishedTo],
     ["t.idempotency_key = ?", filter.idempotencyKey],
-    ["CASE WHEN t.status = 0 THEN o.last_status ELSE t.last_status END = ?", lastStatus],
+    ["coalesce(w.last_status, c.last_status, e.last_status) = ?", lastStatus],
   ];
   for (const [sql, value] of plain) if (value !== undefined) conditions.push(is(sql, value));
   if (filter.redriven !== undefined) {
@@ -131,7 +132,7 @@ export function conditionsOf(filter: TaskFilter): readonly Condition[] {
   return conditions;
 }
 
-/** The status of a task that has not ended is in `open_tasks`. */
 function statusIs(number: number): Condition {
-  return number > 1 ? is(`t.status = ${number}`) : is(`t.status = 0 AND o.status = ${number}`);
+  if (number > 1) return is(`e.status = ${number}`);
+  return is(number === 0 ? "w.ref IS NOT NULL" : "c.ref IS NOT NULL");
 }

@@ -1,7 +1,7 @@
 /**
- * Task rows: the columns of a task in `tasks`, `open_tasks` and `payloads`, and the tasks that they
- * hold. A payload is the part of a task that never changes, as JSON without the body; the server
- * does not read it.
+ * Task rows: the columns of a task in the tables, and the tasks that they hold. A payload is the part
+ * of a task that never changes, without the body: a list in JSON whose first bracket is missing, so that
+ * the server puts the state of a claim before it. The server does not read it.
  */
 import type { StopReason } from "@redrive/core";
 import type { StartedTask } from "../../../model/batch.ts";
@@ -9,72 +9,154 @@ import type { NewTask, RetryTask } from "../../../model/task.ts";
 import type { Cell } from "../connection/cells.ts";
 import { laneName, statusName } from "./codes.ts";
 
+type Body = NewTask["body"];
+
 export function payloadOf(task: NewTask): string {
-  return JSON.stringify({ ...task, body: undefined });
+  const cells = [
+    task.taskId,
+    task.tenantId,
+    task.idempotencyKey,
+    task.destination,
+    task.targetUrl,
+    task.method,
+    task.headers,
+    task.bodyRef,
+    task.policyId,
+    task.policyVersion,
+    task.idempotent,
+    task.deadlineAt,
+    task.createdAt,
+    task.scheduledAt,
+    task.labels,
+    task.callbackUrl,
+    task.redrivenFrom,
+  ];
+  return JSON.stringify(cells).slice(1);
 }
 
-function newTaskOf(payload: Cell | undefined, body: Cell | undefined): NewTask {
-  return { ...(JSON.parse(payload as string) as NewTask), body: (body ?? null) as NewTask["body"] };
+type PayloadCells = readonly [
+  taskId: string,
+  tenantId: string,
+  idempotencyKey: string | null,
+  destination: string,
+  targetUrl: string,
+  method: string,
+  headers: NewTask["headers"],
+  bodyRef: string | null,
+  policyId: string,
+  policyVersion: number,
+  idempotent: boolean,
+  deadlineAt: number | null,
+  createdAt: number,
+  scheduledAt: number,
+  labels: NewTask["labels"],
+  callbackUrl: string | null,
+  redrivenFrom: string | null,
+];
+
+/** The state of a claim, in the order of its cells before those of the payload. */
+const CLAIM_COLUMNS = [
+  ...(["attempt_number", "claim_epoch", "claimed_at", "next_attempt_at", "last_delay_ms"] as const),
+  ...(["abandoned_count", "cancel_requested_at", "last_status"] as const),
+] as const;
+
+type ClaimCells = readonly [
+  attemptNumber: number,
+  claimEpoch: number,
+  claimedAt: number,
+  nextAttemptAt: number,
+  lastDelayMs: number,
+  abandonedCount: number,
+  cancelRequestedAt: number | null,
+  lastStatus: number | null,
+  ...PayloadCells,
+];
+
+/** An expression for a claim in one JSON text. `values`: expressions that replace columns of `table`. */
+export function claimJson(
+  table: string,
+  values: Partial<Record<(typeof CLAIM_COLUMNS)[number], string>> = {},
+): string {
+  const cells = CLAIM_COLUMNS.map((column) => {
+    const value = values[column] ?? `${table}.${column}`;
+    const isNullable = column === "cancel_requested_at" || column === "last_status";
+    return isNullable ? `coalesce((${value})::text, 'null')` : value;
+  });
+  return `concat_ws(',', '[' || ${cells.join(", ")}, t.payload)`;
 }
-
-/** The state of a claim, in the order of the server's function. */
-export type ClaimCells = readonly (number | null)[];
-
-/** A claim, with the columns of a row of `open_tasks`. */
-export const CLAIM_COLUMNS = `o.ref, o.attempt_number, o.claim_epoch, o.claimed_at,
-  o.next_attempt_at, o.last_delay_ms, o.abandoned_count, o.cancel_requested_at, o.last_status`;
-export const CLAIM_CELLS = 9;
 
 /** Field by field: with a spread, every claim would get its own hidden class. */
-export function startedOf(cells: ClaimCells, payload: Cell, body: Cell): StartedTask {
-  const task = newTaskOf(payload, body);
+export function startedOf(json: string, body: Body): StartedTask {
+  const cells = JSON.parse(json) as ClaimCells;
   return {
-    taskId: task.taskId,
-    tenantId: task.tenantId,
-    idempotencyKey: task.idempotencyKey,
-    destination: task.destination,
-    targetUrl: task.targetUrl,
-    method: task.method,
-    headers: task.headers,
-    body: task.body,
-    bodyRef: task.bodyRef,
-    policyId: task.policyId,
-    policyVersion: task.policyVersion,
-    idempotent: task.idempotent,
-    deadlineAt: task.deadlineAt,
-    createdAt: task.createdAt,
-    scheduledAt: task.scheduledAt,
-    labels: task.labels,
-    callbackUrl: task.callbackUrl,
-    redrivenFrom: task.redrivenFrom,
-    ref: cells[0] as number,
-    attemptNumber: cells[1] as number,
-    claimEpoch: cells[2] as number,
-    claimedAt: cells[3] as number,
-    nextAttemptAt: cells[4] as number,
-    lastDelayMs: cells[5] as number,
-    abandonedCount: cells[6] as number,
-    cancelRequestedAt: cells[7] ?? null,
-    lastStatus: cells[8] ?? null,
+    taskId: cells[8],
+    tenantId: cells[9],
+    idempotencyKey: cells[10],
+    destination: cells[11],
+    targetUrl: cells[12],
+    method: cells[13],
+    headers: cells[14],
+    body,
+    bodyRef: cells[15],
+    policyId: cells[16],
+    policyVersion: cells[17],
+    idempotent: cells[18],
+    deadlineAt: cells[19],
+    createdAt: cells[20],
+    scheduledAt: cells[21],
+    labels: cells[22],
+    callbackUrl: cells[23],
+    redrivenFrom: cells[24],
+    // Its id is enough to find it.
+    ref: cells[8],
+    attemptNumber: cells[0],
+    claimEpoch: cells[1],
+    claimedAt: cells[2],
+    nextAttemptAt: cells[3],
+    lastDelayMs: cells[4],
+    abandonedCount: cells[5],
+    cancelRequestedAt: cells[6],
+    lastStatus: cells[7],
   };
 }
 
-/** While a task is open, its state is in `open_tasks`; afterward, in `tasks`. */
-const state = (column: string) => `CASE WHEN t.status = 0 THEN o.${column} ELSE t.${column} END`;
+/** The state of a task is in one of three tables. */
+export const TASK_TABLES = `redrive.tasks t
+  LEFT JOIN redrive.waiting_tasks w ON w.tenant_id = t.tenant_id AND w.task_id = t.task_id
+  LEFT JOIN redrive.claimed_tasks c ON c.tenant_id = t.tenant_id AND c.task_id = t.task_id
+  LEFT JOIN redrive.ended_tasks e ON e.ref = t.ref`;
+
+const state = (column: string) => `coalesce(w.${column}, c.${column}, e.${column})`;
 
 /** The body is the last column; a list returns NULL instead. */
-export const taskColumns = (body: string) => `${state("status")}, t.reason, ${state("lane")},
-  ${state("attempt_number")}, ${state("next_attempt_at")}, ${state("claim_epoch")}, o.claimed_by,
-  o.claimed_at, ${state("last_delay_ms")}, ${state("abandoned_count")},
-  ${state("cancel_requested_at")}, ${state("last_status")}, ${state("last_error")},
-  t.redriven_to, t.finished_at, p.payload, ${body}`;
-
-export const TASK_TABLES = `redrive.tasks t LEFT JOIN redrive.open_tasks o ON o.ref = t.ref
-  JOIN redrive.payloads p ON p.ref = t.ref`;
+export const taskColumns = (body: string) => `CASE WHEN w.ref IS NOT NULL THEN 0
+    WHEN c.ref IS NOT NULL THEN 1 ELSE e.status END, e.reason, ${state("lane")},
+  ${state("attempt_number")}, ${state("next_attempt_at")}, ${state("claim_epoch")}, c.claimed_by,
+  c.claimed_at, ${state("last_delay_ms")}, ${state("abandoned_count")},
+  coalesce(c.cancel_requested_at, e.cancel_requested_at), ${state("last_status")},
+  ${state("last_error")}, t.redriven_to, e.finished_at, t.payload, ${body}`;
 
 export function taskOf(cells: readonly Cell[]): RetryTask {
+  const payload = JSON.parse(`[${cells[15] as string}`) as PayloadCells;
   return {
-    ...newTaskOf(cells[15], cells[16]),
+    taskId: payload[0],
+    tenantId: payload[1],
+    idempotencyKey: payload[2],
+    destination: payload[3],
+    targetUrl: payload[4],
+    method: payload[5],
+    headers: payload[6],
+    body: (cells[16] ?? null) as Body,
+    bodyRef: payload[7],
+    policyId: payload[8],
+    policyVersion: payload[9],
+    idempotent: payload[10],
+    deadlineAt: payload[11],
+    createdAt: payload[12],
+    scheduledAt: payload[13],
+    labels: payload[14],
+    callbackUrl: payload[15],
+    redrivenFrom: payload[16],
     status: statusName(cells[0] as number),
     reason: cells[1] as StopReason | null,
     lane: laneName(cells[2] as number),

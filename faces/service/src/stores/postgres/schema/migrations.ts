@@ -4,30 +4,17 @@
  * wait for each other.
  */
 import { RedriveError } from "@redrive/core";
-import { MISSING, sqlState } from "../connection/failure.ts";
+import { isConflict, MISSING, sqlState } from "../connection/failure.ts";
 import type { Run, Script, Sql } from "../connection/sql.ts";
-import { CLAIM_FUNCTIONS } from "./claim-functions.ts";
-import { COMMIT_FUNCTIONS } from "./commit-functions.ts";
-import { CREATE_FUNCTIONS } from "./create-functions.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
-import { NODE_FUNCTIONS } from "./node-functions.ts";
-import { OUTBOX_FUNCTIONS } from "./outbox-functions.ts";
-import { REMOVAL_FUNCTIONS } from "./removal-functions.ts";
-import { SETTLE_FUNCTIONS } from "./settle-functions.ts";
+import { FUNCTIONS } from "./functions.ts";
+import { MOVE_TASKS } from "./task-tables.ts";
 
-/** Each is SQL text. The number of a migration is its position, counted from 1. */
-const MIGRATIONS: readonly string[] = [
-  [
-    FIRST_TABLES,
-    CREATE_FUNCTIONS,
-    SETTLE_FUNCTIONS,
-    COMMIT_FUNCTIONS,
-    CLAIM_FUNCTIONS,
-    NODE_FUNCTIONS,
-    REMOVAL_FUNCTIONS,
-  ].join("\n"),
-  OUTBOX_FUNCTIONS,
-];
+/**
+ * Each is SQL text. The number of a migration is its position, counted from 1. Migration 2 changed only
+ * functions, and the newest migration creates all of them.
+ */
+const MIGRATIONS: readonly string[] = [FIRST_TABLES, "", `${MOVE_TASKS}\n${FUNCTIONS}`];
 
 /** The schema that this version writes. A database with a higher number is rejected. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -35,12 +22,21 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
 /** The oldest server that has everything that the schema uses. */
 const MIN_SERVER = 130_000;
 
+/** A migration that met other transactions is repeated this often. */
+const MAX_CONFLICTS = 10;
+
 /** Runs the migrations that the database lacks. Throws if it was written by a newer version. */
 export async function migrate(sql: Sql): Promise<void> {
   await checkServer(sql);
   if ((await storedVersion(sql.run)) === SCHEMA_VERSION) return;
-  for (let isDone = false; !isDone; )
-    isDone = await sql.transaction((run, script) => step(run, script, sql.schema));
+  for (let conflicts = 0, isDone = false; !isDone; ) {
+    try {
+      isDone = await sql.transaction((run, script) => step(run, script, sql.schema));
+    } catch (error) {
+      // Nodes of an earlier version may commit: each of the two can wait for tables of the other.
+      if (!isConflict(error) || ++conflicts > MAX_CONFLICTS) throw error;
+    }
+  }
 }
 
 /** The number of the schema in the database; 0: there is none. */

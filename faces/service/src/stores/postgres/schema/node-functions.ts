@@ -2,6 +2,7 @@
  * Node functions: the exchange that a node makes about once a second: its lease, hints, and its
  * shares of the limits. Leases are judged by the server's clock, read after all locks were taken.
  */
+import { LATE_REPORT } from "../../../model/node-report.ts";
 
 export const NODE_FUNCTIONS = `
 CREATE FUNCTION clock_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -152,9 +153,12 @@ BEGIN
   at := clock_ms();
   takes := wants_all AND (coalesce(before.takes_all AND before.lease_until > at, false)
     OR NOT EXISTS (SELECT FROM nodes n WHERE n.node_id <> me AND n.lease_until > at));
-  INSERT INTO nodes AS n VALUES (me, at + (report->>'leaseMs')::bigint, takes, leaving)
+  INSERT INTO nodes AS n (node_id, lease_until, takes_all, is_leaving, round)
+  VALUES (me, at + (report->>'leaseMs')::bigint, takes, leaving, (report->>'round')::bigint)
   ON CONFLICT (node_id) DO UPDATE SET lease_until = excluded.lease_until,
-    takes_all = excluded.takes_all, is_leaving = excluded.is_leaving;
+    takes_all = excluded.takes_all, is_leaving = excluded.is_leaving, round = excluded.round
+  WHERE n.round <= excluded.round;
+  IF NOT FOUND THEN RAISE EXCEPTION '${LATE_REPORT}' USING ERRCODE = 'RD002'; END IF;
   IF jsonb_array_length(report->'handledHints') > 0 THEN
     DELETE FROM hints h WHERE h.hint_id = ANY (
       ARRAY(SELECT e::bigint FROM jsonb_array_elements_text(report->'handledHints') e));

@@ -43,30 +43,35 @@ BEGIN
     DELETE FROM attempt_days WHERE day = oldest.day;
     RETURN true;
   END IF;
-  EXECUTE format('INSERT INTO kept_attempts SELECT a.* FROM %I a
-    WHERE a.ref > $1 AND a.ref <= $2 AND EXISTS (SELECT FROM tasks t WHERE t.ref = a.ref)', name)
+  EXECUTE format('INSERT INTO kept_attempts (ref, attempt_number, day, log, response_body)
+    SELECT a.ref, a.attempt_number, a.day, a.log, a.response_body FROM %I a
+    WHERE a.ref > $1 AND a.ref <= $2 AND EXISTS (SELECT FROM tasks t
+      WHERE t.tenant_id = a.tenant_id AND t.task_id = a.task_id)', name)
     USING oldest.examined_ref, last_ref;
   UPDATE attempt_days SET examined_ref = last_ref WHERE day = oldest.day;
   RETURN false;
 END $$;
 
--- Removes these tasks; their keys stay. The counts have a slot that belongs to no node.
+-- Removes these ended tasks; their keys stay. The counts have a slot that belongs to no node.
 CREATE FUNCTION remove_tasks(refs bigint[]) RETURNS int LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  destination_ids int[];
-  statuses int[];
+  made steps;
 BEGIN
   IF cardinality(refs) = 0 THEN RETURN 0; END IF;
-  DELETE FROM payloads WHERE ref = ANY (refs);
   DELETE FROM task_labels WHERE ref = ANY (refs);
   DELETE FROM kept_attempts WHERE ref = ANY (refs);
-  WITH gone AS (DELETE FROM tasks WHERE ref = ANY (refs) RETURNING destination_id, status)
-  SELECT array_agg(destination_id), array_agg(status::int) INTO destination_ids, statuses FROM gone;
-  IF statuses IS NULL THEN RETURN 0; END IF;
-  PERFORM add_counts('', destination_ids, statuses,
-    array_fill(-1, ARRAY[cardinality(statuses)]));
-  RETURN cardinality(statuses);
+  WITH gone AS (
+    DELETE FROM ended_tasks WHERE ref = ANY (refs)
+    RETURNING tenant_id, task_id, destination_id, status
+  ), removed AS (
+    DELETE FROM tasks t USING gone g WHERE t.tenant_id = g.tenant_id AND t.task_id = g.task_id
+  )
+  SELECT array_agg(destination_id), array_agg(status::int), array_fill(-1, ARRAY[count(*)::int])
+  INTO made FROM gone;
+  IF made.statuses IS NULL THEN RETURN 0; END IF;
+  PERFORM add_counts('', made);
+  RETURN cardinality(made.statuses);
 END $$;
 
 CREATE FUNCTION sweep_tasks(at bigint, ended_before bigint, dead_before bigint, max_count int)
@@ -78,10 +83,10 @@ DECLARE
   removed int;
   key_count int;
 BEGIN
-  removed := remove_tasks(ARRAY(SELECT t.ref FROM tasks t WHERE t.status IN (2, 4)
+  removed := remove_tasks(ARRAY(SELECT t.ref FROM ended_tasks t WHERE t.status IN (2, 4)
     AND t.finished_at < ended_before ORDER BY t.finished_at LIMIT max_count
     FOR UPDATE SKIP LOCKED));
-  removed := removed + remove_tasks(ARRAY(SELECT t.ref FROM tasks t WHERE t.status = 3
+  removed := removed + remove_tasks(ARRAY(SELECT t.ref FROM ended_tasks t WHERE t.status = 3
     AND t.finished_at < dead_before ORDER BY t.finished_at LIMIT max_count - removed
     FOR UPDATE SKIP LOCKED));
   DELETE FROM idempotency_keys k WHERE k.ctid = ANY (ARRAY(
@@ -96,7 +101,7 @@ SET search_path FROM CURRENT SET enable_seqscan = off SET lock_timeout = 3000
 AS $$
 BEGIN
   PERFORM make_durable();
-  RETURN remove_tasks(ARRAY(SELECT t.ref FROM tasks t WHERE t.tenant_id = tenant
+  RETURN remove_tasks(ARRAY(SELECT t.ref FROM ended_tasks t WHERE t.tenant_id = tenant
     AND t.task_id = ANY (ids) AND t.status = 3 ORDER BY t.ref FOR UPDATE));
 END $$;
 
@@ -123,9 +128,12 @@ BEGIN
   RETURN merged + zeros;
 END $$;
 
--- Removes a destination that no node has written and that has no tasks. The caller has the lock.
+-- Removes a destination that no node has written and that has no tasks. The caller has the lock. One
+-- that an open transaction of a caller uses is skipped.
 CREATE FUNCTION remove_destination(tenant text, id int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
+  IF NOT pg_try_advisory_xact_lock(item_lock('destination', tenant,
+    (SELECT d.name FROM destinations d WHERE d.destination_id = id))) THEN RETURN 0; END IF;
   IF EXISTS (SELECT FROM counts c WHERE c.tenant_id = tenant AND c.destination_id = id
     GROUP BY c.status HAVING sum(c.count) <> 0) THEN RETURN 0; END IF;
   IF EXISTS (SELECT FROM tasks t WHERE t.destination_id = id) THEN RETURN 0; END IF;
@@ -162,6 +170,15 @@ BEGIN
   RETURN NEXT;
 END $$;
 
+-- A node without a lease has no claims any more, unless one of its commits is under way. The lock and
+-- the search are two statements: the second one sees what was committed before the first.
+CREATE FUNCTION remove_claimant(node text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(claimant_lock(node)) THEN RETURN; END IF;
+  IF EXISTS (SELECT FROM claimed_tasks c WHERE c.claimed_by = node) THEN RETURN; END IF;
+  DELETE FROM claimants WHERE node_id = node;
+END $$;
+
 -- Removes a node without a lease and without claims, and what it had of the limits.
 CREATE FUNCTION remove_unused_nodes() RETURNS int LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET lock_timeout = 1000
@@ -170,8 +187,9 @@ DECLARE
   unused text[];
 BEGIN
   PERFORM pg_advisory_xact_lock(nodes_lock());
+  PERFORM remove_claimant(lapsed) FROM unnest(lapsed_nodes('')) lapsed;
   unused := ARRAY(SELECT n.node_id FROM nodes n WHERE n.lease_until <= clock_ms()
-    AND NOT EXISTS (SELECT FROM open_tasks o WHERE o.status = 1 AND o.claimed_by = n.node_id));
+    AND NOT EXISTS (SELECT FROM claimants c WHERE c.node_id = n.node_id));
   DELETE FROM nodes WHERE node_id = ANY (unused);
   DELETE FROM shares WHERE node_id = ANY (unused);
   RETURN cardinality(unused);
@@ -180,8 +198,8 @@ END $$;
 -- Does a task that has not ended use it?
 CREATE FUNCTION is_policy_used(tenant text, policy text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM tasks t
-    WHERE t.tenant_id = tenant AND t.policy_id = policy AND t.status = 0);
+  RETURN EXISTS (SELECT FROM waiting_tasks w WHERE w.tenant_id = tenant AND w.policy_id = policy)
+    OR EXISTS (SELECT FROM claimed_tasks c WHERE c.tenant_id = tenant AND c.policy_id = policy);
 END $$;
 
 CREATE FUNCTION remove_policy(tenant text, policy text, at bigint) RETURNS boolean
@@ -192,19 +210,26 @@ BEGIN
   -- The search may take a while, so it is made before the lock, too.
   IF is_policy_used(tenant, policy) THEN RETURN false; END IF;
   PERFORM pg_advisory_xact_lock(creates_lock());
+  IF NOT pg_try_advisory_xact_lock(item_lock('policy', tenant, policy)) THEN RETURN false; END IF;
   IF is_policy_used(tenant, policy) THEN RETURN false; END IF;
   UPDATE policies SET removed_at = at
   WHERE tenant_id = tenant AND policy_id = policy AND removed_at IS NULL;
   RETURN FOUND;
 END $$;
 
+-- The locks are taken by a statement of their own: the next one sees what was committed before them.
 CREATE FUNCTION remove_inline(tenants text[], ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET lock_timeout = 3000
 AS $$
+DECLARE
+  free boolean[];
 BEGIN
   PERFORM pg_advisory_xact_lock(creates_lock());
-  DELETE FROM policies p USING unnest(tenants, ids) u (tenant_id, policy_id)
-  WHERE p.tenant_id = u.tenant_id AND p.policy_id = u.policy_id
+  free := ARRAY(SELECT pg_try_advisory_xact_lock(item_lock('policy', u.tenant_id, u.policy_id))
+    FROM unnest(tenants, ids) WITH ORDINALITY u (tenant_id, policy_id, position)
+    ORDER BY u.position);
+  DELETE FROM policies p USING unnest(tenants, ids, free) u (tenant_id, policy_id, is_free)
+  WHERE u.is_free AND p.tenant_id = u.tenant_id AND p.policy_id = u.policy_id
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.tenant_id = p.tenant_id
       AND t.policy_id = p.policy_id AND t.policy_version > 0);
 END $$;

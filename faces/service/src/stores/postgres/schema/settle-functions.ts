@@ -1,179 +1,185 @@
 /**
- * Settle functions: end claims, cancel tasks and make waiting tasks due. The rows of `open_tasks`
- * are locked in the order of their refs, so each function sees their latest state.
+ * Settle functions: end claims, cancel tasks and make waiting tasks due. A settle deletes the row of
+ * its claim, in the order of task ids, so it sees its latest state and no other commit settles it too.
  */
+import { settleNumber as number, SETTLE_ARGUMENTS, settleText as text } from "./batch-cells.ts";
 
 /** How long a key is kept after its task has ended is a parameter: `kept_ms`. */
 export const SETTLE_FUNCTIONS = `
-CREATE TYPE settlement AS (
-  item int, wave int, ref bigint, tenant_id text, task_id text, claim_epoch int, status int,
-  reason text, lane int, next_attempt_at bigint, last_delay_ms bigint, abandoned_count int,
-  attempt_number int, log text, body_at int, body_length int, last_status int,
-  has_error boolean, last_error text
-);
-
 -- The final status of an item; its tasks that follow the end are inserted after it.
 CREATE TYPE verdict AS (item int, status int);
 
-CREATE FUNCTION read_settlements(items jsonb) RETURNS settlement[] LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN (SELECT array_agg(ROW((e->>0)::int, (e->>1)::int, (e->>2)::bigint, e->>3, e->>4,
-    (e->>5)::int, (e->>6)::int, e->>7, (e->>8)::int, (e->>9)::bigint, (e->>10)::bigint,
-    (e->>11)::int, (e->>12)::int, e->>13, (e->>14)::int, (e->>15)::int, (e->>16)::int,
-    (e->>17)::boolean, e->>18)::settlement)
-  FROM jsonb_array_elements(items) e);
-END $$;
-
--- Adds steps to the counts of a node: -1 for the status that a task leaves, 1 for its new one.
-CREATE FUNCTION add_counts(node text, destination_ids int[], statuses int[], steps int[])
-RETURNS void LANGUAGE plpgsql AS $$
+-- Adds steps to the counts of a node.
+CREATE FUNCTION add_counts(node text, made steps) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   INSERT INTO counts AS c
-  SELECT d.tenant_id, d.destination_id, s.status, node, sum(s.step)
-  FROM unnest(destination_ids, statuses, steps) s (destination_id, status, step)
+  SELECT d.tenant_id, d.destination_id, s.status, node, sum(s.count)
+  FROM unnest(made.destination_ids, made.statuses, made.counts) s (destination_id, status, count)
   JOIN destinations d ON d.destination_id = s.destination_id
-  GROUP BY 1, 2, 3 HAVING sum(s.step) <> 0 ORDER BY 1, 2, 3
+  GROUP BY 1, 2, 3 HAVING sum(s.count) <> 0 ORDER BY 1, 2, 3
   ON CONFLICT (tenant_id, destination_id, status, node_id)
   DO UPDATE SET count = c.count + excluded.count;
 END $$;
 
--- So many waiting tasks of each destination were claimed.
-CREATE FUNCTION count_claims(node text, destination_ids int[], claimed int[])
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  size int[] := ARRAY[cardinality(destination_ids)];
-BEGIN
-  PERFORM add_counts(node, destination_ids || destination_ids,
-    array_fill(0, size) || array_fill(1, size), ARRAY(SELECT -c FROM unnest(claimed) c) || claimed);
-END $$;
+CREATE FUNCTION add_steps(one steps, other steps) RETURNS steps LANGUAGE sql IMMUTABLE AS $$
+  SELECT ROW((one).destination_ids || (other).destination_ids, (one).statuses || (other).statuses,
+    (one).counts || (other).counts)::steps
+$$;
 
--- Settles each task at most once; items of the same task have different waves. The rows are locked and
--- found once, and then reached by their place: each search in an index costs as much as the write.
-CREATE FUNCTION settle_wave(at bigint, kept_ms bigint, node text, items settlement[], bytes bytea)
-RETURNS verdict[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  verdicts verdict[];
-  destination_ids int[];
-  statuses int[];
-BEGIN
-  WITH found AS MATERIALIZED (
-    SELECT s.*, o.ctid AS open_place, t.ctid AS task_place, o.destination_id,
-      o.next_attempt_at AS due_at, o.cancel_requested_at,
-      o.attempt_number - (s.attempt_number IS NULL)::int AS attempts,
-      CASE WHEN s.attempt_number IS NULL THEN o.last_status ELSE s.last_status END AS new_status,
-      CASE WHEN s.has_error THEN s.last_error ELSE o.last_error END AS new_error,
-      CASE WHEN o.cancel_requested_at IS NOT NULL AND s.status <> 2 THEN 4 ELSE s.status END
-        AS final
-    FROM unnest(items) s
-    -- "claimed_by" instead of the status: the planner may not use the index of claims for this.
-    JOIN open_tasks o ON o.ref = s.ref AND o.claimed_by IS NOT NULL
-      AND o.claim_epoch = s.claim_epoch
-    JOIN tasks t ON t.ref = s.ref AND t.tenant_id = s.tenant_id AND t.task_id = s.task_id
-    FOR UPDATE OF o
-  ), logged AS (
-    INSERT INTO attempts
-    SELECT ref, attempt_number, at / 86400000, log, part_of(bytes, body_at, body_length)
-    FROM found WHERE attempt_number IS NOT NULL
-  ), waiting AS (
-    UPDATE open_tasks o SET status = 0, lane = f.lane, next_attempt_at = f.next_attempt_at,
-      attempt_number = f.attempts, claim_epoch = f.claim_epoch + 1, claimed_by = NULL,
-      claimed_at = NULL, last_delay_ms = f.last_delay_ms, abandoned_count = f.abandoned_count,
-      last_status = f.new_status, last_error = f.new_error
-    FROM found f WHERE o.ctid = f.open_place AND f.final = 0
-  ), closed AS (
-    DELETE FROM open_tasks o USING found f WHERE o.ctid = f.open_place AND f.final <> 0
-  ), ended AS (
-    UPDATE tasks t SET status = f.final, lane = f.lane, next_attempt_at = f.due_at,
-      reason = CASE WHEN f.final = f.status THEN f.reason ELSE 'aborted' END,
-      attempt_number = f.attempts, claim_epoch = f.claim_epoch + 1,
-      last_delay_ms = f.last_delay_ms, abandoned_count = f.abandoned_count,
-      cancel_requested_at = f.cancel_requested_at, last_status = f.new_status,
-      last_error = f.new_error, finished_at = at
-    FROM found f WHERE t.ctid = f.task_place AND f.final <> 0
-    RETURNING t.tenant_id, t.task_id, t.idempotency_key
-  ), expiring AS (
-    UPDATE idempotency_keys k SET expires_at = at + kept_ms FROM ended e
-    WHERE e.idempotency_key IS NOT NULL AND k.tenant_id = e.tenant_id
-      AND k.idempotency_key = e.idempotency_key AND k.task_id = e.task_id
-  )
-  SELECT array_agg(ROW(item, final)::verdict), array_agg(destination_id), array_agg(final)
-  INTO verdicts, destination_ids, statuses FROM found;
-  IF verdicts IS NULL THEN RETURN '{}'; END IF;
-  PERFORM add_counts(node, destination_ids || destination_ids,
-    array_fill(1, ARRAY[cardinality(statuses)]) || statuses,
-    array_fill(-1, ARRAY[cardinality(statuses)]) || array_fill(1, ARRAY[cardinality(statuses)]));
-  RETURN verdicts;
-END $$;
-
-CREATE FUNCTION settle_tasks(at bigint, kept_ms bigint, node text, items settlement[], bytes bytea)
-RETURNS verdict[] LANGUAGE plpgsql AS $$
-DECLARE
-  verdicts verdict[] := '{}';
-  last_wave int := (SELECT max(i.wave) FROM unnest(items) i);
-BEGIN
-  IF last_wave = 0 THEN RETURN settle_wave(at, kept_ms, node, items, bytes); END IF;
-  FOR current_wave IN 0..last_wave LOOP
-    verdicts := verdicts || settle_wave(at, kept_ms, node,
-      ARRAY(SELECT i FROM unnest(items) i WHERE i.wave = current_wave), bytes);
-  END LOOP;
-  RETURN verdicts;
-END $$;
-
--- Ends a waiting task as canceled. The row of open_tasks is removed.
-CREATE FUNCTION cancel_waiting(at bigint, kept_ms bigint, node text, wanted bigint) RETURNS void
+-- Settles each task at most once; items of the same task have different waves. "found_items": those
+-- whose claim existed. "verdicts": of all of them if wanted, otherwise of those with another status than
+-- the wanted one.
+CREATE FUNCTION settle_wave(at bigint, kept_ms bigint, wants_all boolean, items int[],
+  ${SETTLE_ARGUMENTS}, OUT found_items int[], OUT verdicts verdict[], OUT made steps)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  o open_tasks;
-  t record;
+  settled record;
 BEGIN
-  DELETE FROM open_tasks WHERE ref = wanted RETURNING * INTO o;
-  UPDATE tasks SET status = 4, reason = 'aborted', lane = o.lane,
-    next_attempt_at = o.next_attempt_at, attempt_number = o.attempt_number,
-    claim_epoch = o.claim_epoch, last_delay_ms = o.last_delay_ms,
-    abandoned_count = o.abandoned_count, cancel_requested_at = o.cancel_requested_at,
-    last_status = o.last_status, last_error = o.last_error, finished_at = at
-  WHERE ref = wanted RETURNING tenant_id, task_id, idempotency_key INTO t;
-  UPDATE idempotency_keys SET expires_at = at + kept_ms WHERE tenant_id = t.tenant_id
-    AND idempotency_key = t.idempotency_key AND task_id = t.task_id;
-  PERFORM add_counts(node, ARRAY[o.destination_id, o.destination_id], ARRAY[0, 4], ARRAY[-1, 1]);
+  WITH gone AS (
+    DELETE FROM claimed_tasks c USING unnest(items) i
+    WHERE c.tenant_id = ${text("tenantId")} AND c.task_id = ${text("taskId")}
+      AND c.claim_epoch = ${number("claimEpoch")}
+    RETURNING c.*, i
+  ), found AS MATERIALIZED (
+    SELECT g.*, g.attempt_number - (${number("attemptNumber")} IS NULL)::int AS attempts,
+      CASE WHEN ${number("attemptNumber")} IS NULL THEN g.last_status
+        ELSE ${number("lastStatus")} END AS new_status,
+      CASE WHEN ${number("keepsError")} = 1 THEN g.last_error ELSE ${text("lastError")} END
+        AS new_error,
+      CASE WHEN g.cancel_requested_at IS NOT NULL AND ${number("status")} <> 2 THEN 4
+        ELSE ${number("status")} END AS final
+    FROM gone g
+  ), waiting AS (
+    INSERT INTO waiting_tasks (ref, next_attempt_at, last_delay_ms, destination_id, attempt_number,
+      claim_epoch, abandoned_count, last_status, partition, lane, tenant_id, task_id,
+      idempotency_key, policy_id, last_error)
+    SELECT ref, ${number("nextAttemptAt")}, ${number("lastDelayMs")}, destination_id, attempts,
+      claim_epoch + 1, ${number("abandonedCount")}, new_status, partition, ${number("lane")},
+      tenant_id, task_id, idempotency_key, policy_id, new_error
+    FROM found WHERE final = 0
+  ), logged AS (
+    INSERT INTO attempts (ref, attempt_number, day, log, response_body, tenant_id, task_id)
+    SELECT ref, ${number("attemptNumber")}, at / 86400000, ${text("log")}, bodies[i], tenant_id,
+      task_id
+    FROM found WHERE final = 0 AND ${number("attemptNumber")} IS NOT NULL
+  ), ended AS (
+    INSERT INTO ended_tasks (ref, finished_at, next_attempt_at, last_delay_ms, cancel_requested_at,
+      destination_id, attempt_number, claim_epoch, abandoned_count, last_status, status, lane,
+      tenant_id, task_id, reason, last_error, log, response_body)
+    SELECT ref, at, next_attempt_at, ${number("lastDelayMs")}, cancel_requested_at, destination_id,
+      attempts, claim_epoch + 1, ${number("abandonedCount")}, new_status, final,
+      ${number("lane")}, tenant_id, task_id,
+      CASE WHEN final = ${number("status")} THEN ${text("reason")} ELSE 'aborted' END, new_error,
+      ${text("log")}, bodies[i]
+    FROM found WHERE final <> 0
+  ), expiring AS (
+    UPDATE idempotency_keys k SET expires_at = at + kept_ms FROM found f
+    WHERE f.idempotency_key IS NOT NULL AND f.final <> 0 AND k.tenant_id = f.tenant_id
+      AND k.idempotency_key = f.idempotency_key AND k.task_id = f.task_id
+  )
+  SELECT array_agg(i) AS items,
+    array_agg(ROW(i, final)::verdict) FILTER (WHERE wants_all OR final <> ${number("status")})
+      AS verdicts,
+    (SELECT ROW(array_agg(s.destination_id), array_agg(s.status), array_agg(s.step))::steps FROM (
+      SELECT destination_id, 1 AS status, -count(*)::int AS step FROM found GROUP BY 1
+      UNION ALL
+      SELECT destination_id, final::int, count(*)::int FROM found GROUP BY 1, 2) s) AS made
+  INTO settled FROM found;
+  found_items := settled.items;
+  verdicts := settled.verdicts;
+  made := settled.made;
 END $$;
 
--- The result of a cancel: its kind, and a status or an instant.
-CREATE FUNCTION cancel_task(at bigint, kept_ms bigint, node text, tenant text, task text)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION settle_tasks(at bigint, kept_ms bigint, wants_all boolean, count int,
+  ${SETTLE_ARGUMENTS}, OUT found_items int[], OUT verdicts verdict[], OUT made steps)
+LANGUAGE plpgsql AS $$
 DECLARE
-  found record;
+  last_wave bigint := (SELECT max(${number("wave")}) FROM generate_series(1, count) i);
+  one record;
 BEGIN
-  SELECT t.ref, t.status, o.status AS open_status, o.cancel_requested_at INTO found
-  FROM tasks t LEFT JOIN open_tasks o ON o.ref = t.ref
-  WHERE t.tenant_id = tenant AND t.task_id = task;
-  IF found IS NULL OR found.ref IS NULL THEN RETURN '["unknown"]'; END IF;
-  IF found.status = 4 THEN RETURN '["cancelled"]'; END IF;
-  IF found.status <> 0 THEN RETURN jsonb_build_array('ended', found.status); END IF;
-  IF found.open_status = 0 THEN
-    PERFORM cancel_waiting(at, kept_ms, node, found.ref);
-    RETURN '["cancelled", 4]';
+  FOR current_wave IN 0..last_wave LOOP
+    one := settle_wave(at, kept_ms, wants_all, ARRAY(SELECT i FROM generate_series(1, count) i
+      WHERE ${number("wave")} = current_wave ORDER BY i), numbers, texts, bodies);
+    found_items := found_items || one.found_items;
+    verdicts := verdicts || one.verdicts;
+    made := add_steps(made, one.made);
+  END LOOP;
+END $$;
+
+-- Rows for the settles that have another result than the wanted one. -1: the claim did not exist.
+CREATE FUNCTION unusual_settles(count int, found_items int[], verdicts verdict[])
+RETURNS SETOF commit_row LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT 'settles', v.item, v.status::text, NULL::bytea FROM unnest(verdicts) v;
+  IF coalesce(cardinality(found_items), 0) < count THEN
+    RETURN QUERY SELECT 'settles', i, '-1', NULL::bytea FROM generate_series(1, count) i
+      WHERE i <> ALL (coalesce(found_items, '{}'));
   END IF;
-  UPDATE open_tasks SET cancel_requested_at = coalesce(cancel_requested_at, at)
-  WHERE ref = found.ref AND cancel_requested_at IS NULL;
-  RETURN jsonb_build_array('requested', coalesce(found.cancel_requested_at, at));
+END $$;
+
+-- Ends a waiting task as canceled.
+CREATE FUNCTION cancel_waiting(at bigint, kept_ms bigint, tenant text, task text) RETURNS steps
+LANGUAGE plpgsql AS $$
+DECLARE
+  w waiting_tasks;
+BEGIN
+  DELETE FROM waiting_tasks WHERE tenant_id = tenant AND task_id = task RETURNING * INTO w;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  INSERT INTO ended_tasks (ref, finished_at, next_attempt_at, last_delay_ms, destination_id,
+    attempt_number, claim_epoch, abandoned_count, last_status, status, lane, tenant_id, task_id,
+    reason, last_error)
+  VALUES (w.ref, at, w.next_attempt_at, w.last_delay_ms, w.destination_id, w.attempt_number,
+    w.claim_epoch, w.abandoned_count, w.last_status, 4, w.lane, tenant, task, 'aborted',
+    w.last_error);
+  UPDATE idempotency_keys k SET expires_at = at + kept_ms WHERE k.tenant_id = tenant
+    AND k.idempotency_key = w.idempotency_key AND k.task_id = task;
+  RETURN ROW(ARRAY[w.destination_id, w.destination_id], ARRAY[0, 4], ARRAY[-1, 1])::steps;
+END $$;
+
+-- The result of a cancel: its kind, and a status or an instant. A task that another commit moves from
+-- table to table may not be found in any: then the commit is repeated.
+CREATE FUNCTION cancel_task(at bigint, kept_ms bigint, tenant text, task text,
+  OUT result jsonb, OUT made steps)
+LANGUAGE plpgsql AS $$
+DECLARE
+  task_state record;
+BEGIN
+  made := cancel_waiting(at, kept_ms, tenant, task);
+  IF made IS NOT NULL THEN
+    result := '["cancelled", 4]';
+    RETURN;
+  END IF;
+  UPDATE claimed_tasks SET cancel_requested_at = coalesce(cancel_requested_at, at)
+  WHERE tenant_id = tenant AND task_id = task RETURNING cancel_requested_at INTO task_state;
+  IF FOUND THEN
+    result := jsonb_build_array('requested', task_state.cancel_requested_at);
+    RETURN;
+  END IF;
+  SELECT e.status INTO task_state FROM tasks t LEFT JOIN ended_tasks e ON e.ref = t.ref
+  WHERE t.tenant_id = tenant AND t.task_id = task;
+  IF FOUND AND task_state.status IS NULL THEN
+    RAISE EXCEPTION 'the task was claimed or settled during the commit' USING ERRCODE = '40001';
+  END IF;
+  result := CASE WHEN NOT FOUND THEN '["unknown"]' WHEN task_state.status = 4 THEN '["cancelled"]'
+    ELSE jsonb_build_array('ended', task_state.status) END;
 END $$;
 
 CREATE FUNCTION retry_now(at bigint, tenant text, task text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-  found record;
+  task_state record;
 BEGIN
-  SELECT t.ref, t.status, o.status AS open_status, o.lane, o.next_attempt_at, d.name INTO found
-  FROM tasks t JOIN destinations d ON d.destination_id = t.destination_id
-  LEFT JOIN open_tasks o ON o.ref = t.ref WHERE t.tenant_id = tenant AND t.task_id = task;
-  IF found.ref IS NULL THEN RETURN '["unknown"]'; END IF;
-  IF found.status <> 0 THEN RETURN jsonb_build_array('not-pending', found.status); END IF;
-  IF found.open_status <> 0 THEN RETURN jsonb_build_array('not-pending', found.open_status); END IF;
-  UPDATE open_tasks SET next_attempt_at = at WHERE ref = found.ref AND next_attempt_at > at;
-  RETURN jsonb_build_array('rescheduled', found.name, found.lane);
+  UPDATE waiting_tasks w SET next_attempt_at = at
+  WHERE w.tenant_id = tenant AND w.task_id = task AND w.next_attempt_at > at;
+  SELECT d.name, w.lane INTO task_state FROM waiting_tasks w
+  JOIN destinations d ON d.destination_id = w.destination_id
+  WHERE w.tenant_id = tenant AND w.task_id = task;
+  IF FOUND THEN RETURN jsonb_build_array('rescheduled', task_state.name, task_state.lane); END IF;
+  SELECT coalesce(e.status, 1) AS status INTO task_state FROM tasks t
+  LEFT JOIN ended_tasks e ON e.ref = t.ref WHERE t.tenant_id = tenant AND t.task_id = task;
+  RETURN CASE WHEN NOT FOUND THEN '["unknown"]'
+    ELSE jsonb_build_array('not-pending', task_state.status) END;
 END $$;
 `;

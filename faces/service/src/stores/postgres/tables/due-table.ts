@@ -4,20 +4,23 @@ import type { LaneDue } from "../../../model/lane-due.ts";
 import type { DuePage, DueQuery, Store } from "../../../model/store.ts";
 import type { Rows, Sql } from "../connection/sql.ts";
 import { laneName } from "../rows/codes.ts";
-import { CLAIM_CELLS, CLAIM_COLUMNS, type ClaimCells, startedOf } from "../rows/task-rows.ts";
+import { claimJson, startedOf } from "../rows/task-rows.ts";
 
 const NEXT_DUE = `SELECT l.partition, l.destination_id, l.lane, l.due_at, d.tenant_id, d.name
   FROM redrive.due_lanes($1, $2, $3, $4, $5) l
   JOIN redrive.destinations d ON d.destination_id = l.destination_id
   ORDER BY l.partition, l.destination_id, l.lane`;
 
-const CLAIMS = `SELECT ${CLAIM_COLUMNS}, p.payload, p.body
-  FROM redrive.open_tasks o JOIN redrive.payloads p ON p.ref = o.ref`;
+const CLAIM = `${claimJson("c")}, t.body`;
+const WITH_TASK = "JOIN redrive.tasks t ON t.tenant_id = c.tenant_id AND t.task_id = c.task_id";
 
-const LAPSED = `${CLAIMS} WHERE o.status = 1
-  AND o.ref = ANY (ARRAY(SELECT redrive.lapsed_refs($1, $2, $3)))`;
+/** Claims have no index by node: they are few, and are read only after a node has lapsed. */
+const LAPSED = `SELECT ${CLAIM} FROM unnest(redrive.lapsed_nodes($1)) lapsed (node_id)
+  JOIN redrive.claimed_tasks c ON c.claimed_by = lapsed.node_id AND c.partition = ANY ($2)
+  ${WITH_TASK} LIMIT $3`;
 
-const CLAIMS_OF = `${CLAIMS} WHERE o.status = 1 AND o.claimed_by = $1 LIMIT $2`;
+const CLAIMS_OF = `SELECT ${CLAIM} FROM redrive.claimed_tasks c ${WITH_TASK}
+  WHERE c.claimed_by = $1 LIMIT $2`;
 
 export function dueTable({ run }: Sql): Pick<Store, "nextDue" | "lapsed" | "claimsOf"> {
   return {
@@ -53,8 +56,5 @@ function pageOf(rows: Rows, { before, limit }: DueQuery): DuePage {
 }
 
 function claimsOf(rows: Rows): readonly StartedTask[] {
-  return rows.map((cells) => {
-    const [payload = null, body = null] = cells.slice(CLAIM_CELLS);
-    return startedOf(cells.slice(0, CLAIM_CELLS) as ClaimCells, payload, body);
-  });
+  return rows.map(([json, body]) => startedOf(json as string, (body ?? null) as Uint8Array | null));
 }

@@ -35,7 +35,7 @@ const DESTINATIONS = `SELECT ${DESTINATION_COLUMNS} FROM redrive.destinations d
 const DOCUMENTS = `SELECT ${DOCUMENT_COLUMNS} FROM redrive.documents
   WHERE (kind, tenant_id, id) IN (SELECT * FROM ${wanted("text", "text", "text")})`;
 
-const TASKS = `WITH page AS MATERIALIZED (SELECT ref FROM redrive.tasks
+const TASKS = `WITH page AS MATERIALIZED (SELECT tenant_id, task_id FROM redrive.tasks
     WHERE (tenant_id, task_id) IN (SELECT * FROM ${wanted("text", "text")}))
   ${TASKS_OF_PAGE}`;
 

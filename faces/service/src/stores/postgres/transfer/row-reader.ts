@@ -15,7 +15,7 @@ import type {
 } from "../../../model/transfer/transfer.ts";
 import type { Cell } from "../connection/cells.ts";
 import type { Rows, Run } from "../connection/sql.ts";
-import { attemptOf } from "../rows/attempt-rows.ts";
+import { attemptOf, attemptsOf } from "../rows/attempt-rows.ts";
 import { DESTINATION_COLUMNS, destinationOf } from "../rows/destination-rows.ts";
 import { TASK_TABLES, taskColumns, taskOf } from "../rows/task-rows.ts";
 
@@ -23,20 +23,15 @@ export const POLICY_COLUMNS = "tenant_id, policy_id, version, document, created_
 export const DOCUMENT_COLUMNS = "kind, tenant_id, id, version, text";
 export const KEY_COLUMNS = "tenant_id, idempotency_key, task_id, fingerprint, expires_at";
 
-/** Tasks whose refs are in `page`, each with the row of its key. */
-export const TASKS_OF_PAGE = `SELECT ${taskColumns("p.body")}, k.fingerprint, k.expires_at
-  FROM page JOIN (${TASK_TABLES}) ON t.ref = page.ref
+/** Tasks whose names are in `page`, each with the row of its key. */
+export const TASKS_OF_PAGE = `SELECT ${taskColumns("t.body")}, k.fingerprint, k.expires_at
+  FROM page JOIN (${TASK_TABLES}) ON t.tenant_id = page.tenant_id AND t.task_id = page.task_id
   LEFT JOIN redrive.idempotency_keys k ON k.tenant_id = t.tenant_id
     AND k.idempotency_key = t.idempotency_key AND k.task_id = t.task_id
   ORDER BY t.tenant_id, t.task_id`;
 
-/** The attempts of a task `t`. Kept attempts are copies as long as the partition of their day exists. */
-export const ATTEMPTS_OF_TASK = `(
-    SELECT attempt_number, log, response_body FROM redrive.attempts WHERE ref = t.ref
-    UNION ALL
-    SELECT attempt_number, log, response_body FROM redrive.kept_attempts x WHERE ref = t.ref
-      AND NOT EXISTS (SELECT FROM redrive.attempt_days d WHERE d.day = x.day)
-  ) a`;
+/** The attempts of a task `t`. */
+export const ATTEMPTS_OF_TASK = `(${attemptsOf("t.ref", "true")}) a`;
 
 const POLICIES = `SELECT ${POLICY_COLUMNS} FROM redrive.policies
   WHERE (tenant_id, policy_id, version) > ($1, $2, $3::int)
@@ -49,19 +44,19 @@ const DOCUMENTS = `SELECT ${DOCUMENT_COLUMNS} FROM redrive.documents
   WHERE (kind, tenant_id, id) > ($1, $2, $3) ORDER BY kind, tenant_id, id LIMIT $4`;
 
 const TASKS = `WITH page AS MATERIALIZED (
-    SELECT ref FROM redrive.tasks WHERE (tenant_id, task_id) > ($1, $2)
+    SELECT tenant_id, task_id FROM redrive.tasks WHERE (tenant_id, task_id) > ($1, $2)
     ORDER BY tenant_id, task_id LIMIT $3)
   ${TASKS_OF_PAGE}`;
 
-const TASK_NAMES = `SELECT tenant_id, task_id, ref FROM redrive.tasks
+const TASK_NAMES = `SELECT tenant_id, task_id FROM redrive.tasks
   WHERE (tenant_id, task_id) >= ($1, $2) ORDER BY tenant_id, task_id LIMIT $3`;
 
-/** Of the tasks with these refs; of the first task, those after a number. */
+/** Of the tasks from one name to another; of the first task, those after a number. */
 const ATTEMPTS = `SELECT t.tenant_id, t.task_id, a.attempt_number, a.log, a.response_body
   FROM redrive.tasks t CROSS JOIN LATERAL ${ATTEMPTS_OF_TASK}
-  WHERE t.ref = ANY ($1::bigint[])
-    AND (t.tenant_id <> $2 OR t.task_id <> $3 OR a.attempt_number > $4::bigint)
-  ORDER BY t.tenant_id, t.task_id, a.attempt_number LIMIT $5`;
+  WHERE (t.tenant_id, t.task_id) >= ($1, $2) AND (t.tenant_id, t.task_id) <= ($3, $4)
+    AND (t.tenant_id <> $1 OR t.task_id <> $2 OR a.attempt_number > $5::bigint)
+  ORDER BY t.tenant_id, t.task_id, a.attempt_number LIMIT $6`;
 
 /** Keys, and whether the task of each one was removed. */
 const KEYS = `WITH page AS MATERIALIZED (
@@ -101,12 +96,11 @@ async function attemptPage(
   const names = await run(TASK_NAMES, [tenantId, taskId, limit + 1]);
   const last = names.at(-1);
   if (last === undefined) return { rows: [], cursor: null };
-  const refs = names.map(([, , ref]) => ref as number);
-  const found = await run(ATTEMPTS, [refs, tenantId, taskId, number, limit]);
+  const found = await run(ATTEMPTS, [tenantId, taskId, ...last, number, limit]);
   const rows = found.map(transferAttemptOf);
   if (rows.length === limit) return pageOf("attempt", rows, limit);
   const isLast = names.length <= limit;
-  const position = [...last.slice(0, 2), Number.MAX_SAFE_INTEGER];
+  const position = [...last, Number.MAX_SAFE_INTEGER];
   return { rows, cursor: isLast ? null : JSON.stringify(position) };
 }
 

@@ -47,8 +47,13 @@ const ADD_NAMES = `INSERT INTO redrive.destinations (tenant_id, name)
   SELECT DISTINCT r.tenant_id, r.destination FROM ${given("tenant_id text, destination text")}
   ON CONFLICT DO NOTHING`;
 
-/** While a task is open, its state is in `open_tasks`; afterward, in `tasks`. */
-const ended = (column: string) => `CASE WHEN f.status > 1 THEN f.${column} END`;
+/** The state of a task that waits or is claimed, of a row `f`. */
+const STATE_COLUMNS = `ref, next_attempt_at, last_delay_ms, destination_id, attempt_number,
+  claim_epoch, abandoned_count, last_status, partition, lane, tenant_id, task_id, idempotency_key,
+  last_error`;
+
+/** Null for a preset. */
+const NAMED_POLICY = "CASE WHEN f.policy_version > 0 THEN f.policy_id END";
 
 const ADD_TASKS = `WITH fresh AS MATERIALIZED (
     SELECT nextval('redrive.task_refs') AS ref, d.destination_id, r.*, ${BODY} AS body
@@ -61,27 +66,30 @@ const ADD_TASKS = `WITH fresh AS MATERIALIZED (
       body_length int`)}
     JOIN redrive.destinations d ON d.tenant_id = r.tenant_id AND d.name = r.destination
   ), stored AS (
-    INSERT INTO redrive.tasks (ref, created_at, finished_at, next_attempt_at, last_delay_ms,
-      cancel_requested_at, destination_id, policy_version, attempt_number, claim_epoch,
-      abandoned_count, last_status, status, lane, tenant_id, task_id, policy_id, idempotency_key,
-      reason, last_error, redriven_to)
-    SELECT f.ref, f.created_at, f.finished_at, ${ended("next_attempt_at")},
-      ${ended("last_delay_ms")}, ${ended("cancel_requested_at")}, f.destination_id,
-      f.policy_version, ${ended("attempt_number")}, ${ended("claim_epoch")},
-      ${ended("abandoned_count")}, ${ended("last_status")},
-      CASE WHEN f.status > 1 THEN f.status ELSE 0 END, ${ended("lane")}, f.tenant_id, f.task_id,
-      f.policy_id, f.idempotency_key, f.reason, ${ended("last_error")}, f.redriven_to
+    INSERT INTO redrive.tasks (ref, created_at, destination_id, policy_version, tenant_id, task_id,
+      policy_id, idempotency_key, redriven_to, payload, body)
+    SELECT f.ref, f.created_at, f.destination_id, f.policy_version, f.tenant_id, f.task_id,
+      f.policy_id, f.idempotency_key, f.redriven_to, f.payload, f.body
     FROM fresh f
-  ), opened AS (
-    INSERT INTO redrive.open_tasks (ref, next_attempt_at, claimed_at, last_delay_ms,
-      cancel_requested_at, destination_id, attempt_number, claim_epoch, abandoned_count,
-      last_status, partition, lane, status, claimed_by, last_error)
-    SELECT f.ref, f.next_attempt_at, f.claimed_at, f.last_delay_ms, f.cancel_requested_at,
-      f.destination_id, f.attempt_number, f.claim_epoch, f.abandoned_count, f.last_status,
-      f.partition, f.lane, f.status, f.claimed_by, f.last_error
-    FROM fresh f WHERE f.status <= 1
-  ), paid AS (
-    INSERT INTO redrive.payloads (ref, payload, body) SELECT f.ref, f.payload, f.body FROM fresh f
+  ), waiting AS (
+    INSERT INTO redrive.waiting_tasks (${STATE_COLUMNS}, policy_id)
+    SELECT ${STATE_COLUMNS}, ${NAMED_POLICY} FROM fresh f WHERE f.status = 0
+  ), claimed AS (
+    INSERT INTO redrive.claimed_tasks
+      (${STATE_COLUMNS}, policy_id, claimed_at, cancel_requested_at, claimed_by)
+    SELECT ${STATE_COLUMNS}, ${NAMED_POLICY}, f.claimed_at, f.cancel_requested_at, f.claimed_by
+    FROM fresh f WHERE f.status = 1
+  ), claimants AS (
+    INSERT INTO redrive.claimants SELECT DISTINCT f.claimed_by FROM fresh f WHERE f.status = 1
+    ON CONFLICT DO NOTHING
+  ), ended AS (
+    INSERT INTO redrive.ended_tasks (ref, finished_at, next_attempt_at, last_delay_ms,
+      cancel_requested_at, destination_id, attempt_number, claim_epoch, abandoned_count, last_status,
+      status, lane, tenant_id, task_id, reason, last_error)
+    SELECT f.ref, f.finished_at, f.next_attempt_at, f.last_delay_ms, f.cancel_requested_at,
+      f.destination_id, f.attempt_number, f.claim_epoch, f.abandoned_count, f.last_status, f.status,
+      f.lane, f.tenant_id, f.task_id, f.reason, f.last_error
+    FROM fresh f WHERE f.status > 1
   ), labeled AS (
     INSERT INTO redrive.task_labels (tenant_id, name, value, task_id, ref)
     SELECT f.tenant_id, l->>0, l->>1, f.task_id, f.ref

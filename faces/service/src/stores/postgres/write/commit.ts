@@ -22,30 +22,31 @@ import type { Rows, Sql } from "../connection/sql.ts";
 import { originalJson } from "../connection/stored-text.ts";
 import { laneName, statusName } from "../rows/codes.ts";
 import { type DestinationCells, destinationOf } from "../rows/destination-rows.ts";
-import { type ClaimCells, startedOf } from "../rows/task-rows.ts";
+import { PARTITIONS } from "../rows/partitions.ts";
+import { startedOf } from "../rows/task-rows.ts";
 import { addAttemptDay, dayOf } from "./attempt-days.ts";
-import { type BatchText, batchText } from "./batch-text.ts";
+import { type BatchParams, batchParams } from "./batch-params.ts";
 
-const COMMIT = `SELECT kind, item, data, payload, body
-  FROM redrive.commit_batch($1, $2, $3, $4, $5)`;
+const PARAMS = Array.from({ length: 12 }, (_, at) => `$${at + 1}`).join(", ");
+const COMMIT = `SELECT kind, item, data, body FROM redrive.commit_batch(${PARAMS})`;
 
-export async function commit(sql: Sql, batch: Batch, partitions: number): Promise<CommitResult> {
-  const { json, bytes } = textOf(batch, partitions);
-  const write = () => sql.run(COMMIT, [batch.now, KEY_RETENTION_MS, batch.nodeId, json, bytes]);
+export async function commit(sql: Sql, batch: Batch): Promise<CommitResult> {
+  const { params, settles } = paramsOf(batch, PARTITIONS);
+  const write = () => sql.run(COMMIT, [batch.now, KEY_RETENTION_MS, batch.nodeId, ...params]);
   try {
-    return resultOf(batch, await write());
+    return resultOf(batch, settles, await write());
   } catch (error) {
     if (sqlState(error) !== NO_ATTEMPT_DAY) throw error;
   }
   // The first commit of a day, if no node has prepared it.
   await addAttemptDay(sql, dayOf(batch.now));
-  return resultOf(batch, await write());
+  return resultOf(batch, settles, await write());
 }
 
-/** A value that is not JSON, such as a BigInt, would fail again. */
-function textOf(batch: Batch, partitions: number): BatchText {
+/** A value that cannot be written, such as a number that is not whole, would fail again. */
+function paramsOf(batch: Batch, partitions: number): BatchParams {
   try {
-    return batchText(batch, partitions);
+    return batchParams(batch, partitions);
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
     throw new StoreRefusedError(`an item cannot be written: ${text}`, { cause: error });
@@ -62,55 +63,35 @@ interface Results {
   readonly claims: ClaimResult[];
 }
 
-function resultOf(batch: Batch, rows: Rows): CommitResult {
+/** The server returns no row for a create or settle with the wanted result. */
+function resultOf(batch: Batch, settles: readonly number[], rows: Rows): CommitResult {
   const results: Results = {
     destinations: batch.destinations.map(() => null),
-    creates: [],
-    // The server returns no row for an item that changed nothing.
-    settles: batch.settles.map(() => "fenced"),
+    creates: batch.creates.map(({ task, claimVersion }) => ({
+      kind: "created",
+      started: claimVersion === null ? null : freshClaim(task, task.taskId, batch.now),
+      row: null,
+    })),
+    settles: batch.settles.map(({ status }) => status),
     cancels: [],
     retryNows: [],
     claims: [],
   };
   const claimed = batch.claims.map((): StartedTask[] => []);
-  for (const [kind, item, data, payload = null, body = null] of rows) {
+  for (const [kind, item, data, body] of rows) {
     const at = item as number;
-    if (kind === "claimed") {
-      claimed[at]?.push(startedOf(numbersOf(data) as ClaimCells, payload, body));
-    } else if (kind === "created" || kind === "settled") {
-      readUsual(batch, results, kind, numbersOf(data), numbersOf(payload));
+    if (kind === null) {
+      claimed[at]?.push(startedOf(data as string, body as Uint8Array | null));
+    } else if (kind === "settles") {
+      // The server counts settles from 1, in the order in which they were sent.
+      results.settles[settles[at - 1] ?? 0] = settleResult(Number(data));
     } else readResult(results, claimed, kind as ResultKind, at, data as string);
   }
   return results;
 }
 
-/** Reads an array of numbers; null: there is none. */
-function numbersOf(array: Cell | undefined): readonly (number | null)[] {
-  if (typeof array !== "string" || array === "{}") return [];
-  const texts = array.slice(1, -1).split(",");
-  return texts.map((text) => (text === "NULL" ? null : Number(text)));
-}
-
-/** Reads a row that holds the results of many items. */
-function readUsual(
-  { creates, now }: Batch,
-  results: Results,
-  kind: "created" | "settled",
-  items: readonly (number | null)[],
-  values: readonly (number | null)[],
-): void {
-  for (const [index, item] of items.entries()) {
-    const at = item as number;
-    const value = values[index] as number;
-    if (kind === "settled") {
-      results.settles[at] = statusName(value) as SettleResult;
-      continue;
-    }
-    const task = creates[at]?.task;
-    // A claimed task has a negative ref.
-    const started = value < 0 && task !== undefined ? freshClaim(task, -value, now) : null;
-    results.creates[at] = { kind: "created", started, row: null };
-  }
+function settleResult(status: number): SettleResult {
+  return status < 0 ? "fenced" : (statusName(status) as SettleResult);
 }
 
 type ResultKind = Exclude<keyof Results, "settles"> | "refused";
@@ -128,11 +109,12 @@ function readResult(
       results.destinations[at] = destinationOf(originalJson<DestinationCells>(data));
       break;
     case "creates":
-      results.creates[at] = createResult(originalJson<NotCreated>(data));
+      // The server counts creates from 1.
+      results.creates[at - 1] = createResult(originalJson<NotCreated>(data));
       break;
     case "refused": {
       const row = destinationOf(originalJson<DestinationCells>(data));
-      results.creates[at] = { kind: "created", started: null, row };
+      results.creates[at - 1] = { kind: "created", started: null, row };
       break;
     }
     case "cancels":

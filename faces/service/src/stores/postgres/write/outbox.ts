@@ -9,7 +9,6 @@
  * 3. On the caller's connection: the task, its key, its counts, its hint and a NOTIFY.
  */
 import type { CreateResult } from "../../../model/batch.ts";
-import { EMPTY_BATCH } from "../../../model/batch.ts";
 import type { LaneDue } from "../../../model/lane-due.ts";
 import { partitionOf } from "../../../model/partition.ts";
 import type { CallerTransaction, OutboxCreate } from "../../../model/store.ts";
@@ -17,9 +16,10 @@ import type { NewTask } from "../../../model/task.ts";
 import { inSchema } from "../connection/address.ts";
 import { payloadOf } from "../connection/listener.ts";
 import type { Sql } from "../connection/sql.ts";
-import { originalJson, storedText } from "../connection/stored-text.ts";
+import { originalJson, storedJson, storedText } from "../connection/stored-text.ts";
+import { laneNumber } from "../rows/codes.ts";
 import { PARTITIONS } from "../rows/partitions.ts";
-import { batchText } from "./batch-text.ts";
+import { NewTasks } from "./new-tasks.ts";
 import { badAnswer, noAccess, notOpen, refusal, transactionFailure } from "./outbox-errors.ts";
 
 const SIGNATURE = "redrive.enqueue_task(text, int, bigint, jsonb, bytea, text)";
@@ -87,13 +87,16 @@ async function prepare(
   return text === null ? null : (JSON.parse(String(text)) as Prepared);
 }
 
-/** A batch with one create and its hint: whichever node leases the partition finds the task. */
+/** One create and its hint: whichever node leases the partition finds the task. */
 function valuesOf({ task, fingerprint }: OutboxCreate): unknown[] {
-  const hints = [hintOf(task)];
-  const creates = [{ task, fingerprint, claimVersion: null }];
-  const batch = { ...EMPTY_BATCH, now: task.createdAt, nodeId: "", creates, hints };
-  const { json, bytes } = batchText(batch, PARTITIONS);
-  return [task.createdAt, json, bytes, storedText(payloadOf(hints))];
+  const hint = hintOf(task);
+  const tasks = new NewTasks(PARTITIONS);
+  tasks.add(task, { fingerprint });
+  const { names, numbers, texts } = tasks;
+  const { partition, tenantId, destination, dueAt } = hint;
+  const hints = [[partition, tenantId, destination, laneNumber(hint.lane), dueAt]];
+  const json = storedJson({ names, numbers, texts, hasBody: task.body !== null, hints });
+  return [task.createdAt, json, task.body ?? new Uint8Array(), storedText(payloadOf([hint]))];
 }
 
 function hintOf({ tenantId, taskId, destination, scheduledAt }: NewTask): LaneDue {

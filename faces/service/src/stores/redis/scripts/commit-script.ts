@@ -4,6 +4,7 @@
  * hints]`. Each item begins with the number of its partition among the keys. The reply is the packed
  * results, and then the state, head and body of each claimed task.
  */
+import { CLAIM } from "./claim-script.ts";
 import { script } from "./script.ts";
 import { TASK_FUNCTIONS } from "./task-script.ts";
 
@@ -41,6 +42,7 @@ local function create(new)
   local isClaimed = new[11] and other == 0
   local sequence = insert(base, new, isClaimed and nodeId or nil, now)
   if new[10] and key then
+    -- At once: another create of the batch may have the same key.
     call('HSET', base .. ':k', tenant .. '\\n' .. key, cmsgpack.pack({ id, new[10] }))
   end
   local state = source and find(base, tenant .. '\\n' .. source)
@@ -133,53 +135,6 @@ local function retryNow(item)
 end
 `;
 
-const CLAIM = `
-local taken = {}
-
-local function start(base, tenant, id)
-  local task = tenant .. '\\n' .. id
-  local state = find(base, task)
-  unwait(base, tenant, id, state)
-  state[1], state[3], state[5], state[6], state[7] = IN_FLIGHT, state[3] + 1, state[5] + 1, nodeId, now
-  tally(base, tenant, state[17], PENDING, -1)
-  tally(base, tenant, state[17], IN_FLIGHT, 1)
-  hold(base, nodeId, task, state)
-  reply[#reply + 1] = save(base, task, state)
-  reply[#reply + 1] = call('HGET', base .. ':h', task)
-  reply[#reply + 1] = call('HGET', base .. ':b', task)
-end
-
--- place, number of the claim, tenant, destination, lane, limit, aheadMs, aheadLimit, version. The
--- parts of one claim share its limits. A version of false: nothing is claimed.
-local function claim(item)
-  local base, number, tenant = KEYS[item[1]], item[2], item[3]
-  local limit, aheadLimit = item[6], math.min(item[6], item[8])
-  local key = base .. ':d:' .. laneOf(tenant, item[4], item[5])
-  local other = item[9] and refusing(base, tenant, item[4], item[9]) or 0
-  local before, count = taken[number] or 0, 0
-  if item[9] and other == 0 and before < limit then
-    local due = call('ZRANGEBYSCORE', key, '-inf', now + item[7], 'WITHSCORES', 'LIMIT', 0, limit - before)
-    for at = 1, #due, 2 do
-      if tonumber(due[at + 1]) > now and before + count >= aheadLimit then break end
-      start(base, tenant, string.sub(due[at], 13))
-      count = count + 1
-    end
-  end
-  taken[number] = before + count
-  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  return { count, first[2] and tonumber(first[2]) or false, other }
-end
-
--- The latest hint of a lane replaces the earlier ones, with the earliest due time.
-local function hint(item)
-  local base = KEYS[item[1]]
-  local lane = laneOf(item[2], item[3], item[4])
-  local known = tonumber(call('HGET', base .. ':hd', lane) or math.huge)
-  call('HSET', base .. ':hd', lane, math.min(known, item[5]))
-  call('ZADD', base .. ':hz', call('HINCRBY', base .. ':m', 'hint', 1), lane)
-end
-`;
-
 const MAIN = `
 local function each(items, apply)
   local results = {}
@@ -187,11 +142,29 @@ local function each(items, apply)
   return results
 end
 
+-- Reads the states of all tasks of these items. "idAt": the position of the id, after the tenant.
+local function fetchAll(items, idAt)
+  local tasks = {}
+  for _, item in ipairs(items) do
+    local base = KEYS[item[1]]
+    local own = tasks[base]
+    if not own then
+      own = {}
+      tasks[base] = own
+    end
+    own[#own + 1] = item[2] .. '\\n' .. item[idAt]
+  end
+  for base, own in pairs(tasks) do fetch(base, own) end
+end
+
 raiseAll(batch[3])
-local results = {
-  each(batch[4], create), each(batch[5], settle), each(batch[6], cancel), each(batch[7], retryNow),
-  each(batch[8], claim),
-}
+fetchAll(batch[4], 3)
+fetchAll(batch[5], 3)
+local results = { each(batch[4], create), each(batch[5], settle), each(batch[6], cancel) }
+write()
+results[4] = each(batch[7], retryNow)
+write()
+results[5] = each(batch[8], claim)
 for _, item in ipairs(batch[9]) do hint(item) end
 flush()
 reply[1] = cmsgpack.pack(results)

@@ -1,10 +1,11 @@
 /**
  * Node scripts: leases and shares, judged by the clock of the server. Their key is that of all data
- * without a partition. There, `:nodes` holds `[leaseUntil, takesAll, isLeaving, boot]` of each node.
+ * without a partition. There, `:nodes` holds `[leaseUntil, takesAll, isLeaving, boot, round]` of each
+ * node.
  * `:sh:DESTINATION` holds what each node has of a destination, and `r:calls` and `r:retries`: the next
  * token of each rate that nobody has reserved.
  */
-import { RESERVED_MS } from "../../../model/node-report.ts";
+import { LATE_REPORT, RESERVED_MS } from "../../../model/node-report.ts";
 import { script } from "./script.ts";
 
 /** Shares of a destination that no node reports are forgotten after a day. */
@@ -130,7 +131,7 @@ end
 `;
 
 /**
- * Renews a lease: `[nodeId, leaseMs, isLeaving, takesAll, reports]`. Returns the packed result `[now,
+ * Renews a lease: `[nodeId, leaseMs, isLeaving, takesAll, reports, round]`. Returns the packed result `[now,
  * wasLapsed, takesAll, hasChanged, nodes, shares]`, and after it the row of each reported destination,
  * or an empty text if the node knows it. Then follow the versions that may not have reached all
  * partitions for a second.
@@ -154,9 +155,10 @@ for at = 1, #entries, 2 do
   end
 end
 local before = nodes[nodeId]
+if before and before[5] and report[6] < before[5] then return redis.error_reply('ERR ${LATE_REPORT}') end
 local takesAll = report[4] == 1 and (isAlone or (before and before[1] > now and before[2] == 1)) and 1 or 0
 local boot = before and before[4] or redis.call('HINCRBY', control .. ':m', 'boot', 1)
-nodes[nodeId] = { now + report[2], takesAll, report[3], boot }
+nodes[nodeId] = { now + report[2], takesAll, report[3], boot, report[6] }
 redis.call('HSET', control .. ':nodes', nodeId, cmsgpack.pack(nodes[nodeId]))
 if report[3] == 0 then live[#live + 1] = nodeId end
 local shares = {}

@@ -3,6 +3,7 @@
  * counts. Scripts that change tasks begin with them, and end with `flush()`.
  */
 import { INLINE_PREFIX, KEY_RETENTION_MS } from "../../../model/store.ts";
+import { WRITE_FUNCTIONS } from "./write-script.ts";
 
 /*
  * Keys of a partition, after its base:
@@ -23,11 +24,15 @@ import { INLINE_PREFIX, KEY_RETENTION_MS } from "../../../model/store.ts";
  * - `:v`: the versions of destination rows; `:hz`, `:hd`: hints; `:m`: the last sequence numbers
  */
 
-/** The state is a list: positions as in `rows/task-codec.ts`, but from 1, then what scripts need. */
+/**
+ * The state is a list: positions as in `rows/task-codec.ts`, but from 1, then what scripts need. States
+ * are read together (`fetch`) and kept in `states`.
+ */
 export const TASK_FUNCTIONS = `
-local call = redis.call
+${WRITE_FUNCTIONS}
 local PENDING, IN_FLIGHT, SUCCEEDED, EXHAUSTED, CANCELLED = 0, 1, 2, 3, 4
 local counts, totals, lanes, sequences = {}, {}, {}, {}
+local states = {}
 
 local function add(group, key, field, step)
   local fields = group[key]
@@ -63,34 +68,66 @@ end
 
 local function wait(base, tenant, id, state)
   local lane = laneOf(tenant, state[17], state[2])
-  call('ZADD', base .. ':d:' .. lane, state[4], memberOf(state[16], id))
+  later('ZADD', base .. ':d:' .. lane, state[4], memberOf(state[16], id))
   touch(base, lane)
 end
 
 local function unwait(base, tenant, id, state)
   local lane = laneOf(tenant, state[17], state[2])
-  call('ZREM', base .. ':d:' .. lane, memberOf(state[16], id))
+  later('ZREM', base .. ':d:' .. lane, memberOf(state[16], id))
   touch(base, lane)
 end
 
 local function hold(base, node, task, state)
-  call('ZADD', base .. ':cl:' .. node, state[16], task)
+  later('ZADD', base .. ':cl:' .. node, state[16], task)
   add(counts, base .. ':cn', node, 1)
 end
 
 local function release(base, node, task)
-  call('ZREM', base .. ':cl:' .. node, task)
+  later('ZREM', base .. ':cl:' .. node, task)
   add(counts, base .. ':cn', node, -1)
 end
 
+local function statesOf(base)
+  local found = states[base]
+  if not found then
+    found = {}
+    states[base] = found
+  end
+  return found
+end
+
+-- Reads the states of these tasks by one command.
+local function fetch(base, tasks)
+  local found = statesOf(base)
+  for first = 1, #tasks, MAX_VALUES do
+    local last = math.min(first + MAX_VALUES - 1, #tasks)
+    local stored = call('HMGET', base .. ':s', unpack(tasks, first, last))
+    for at = first, last do
+      if found[tasks[at]] == nil then
+        local state = stored[at - first + 1]
+        found[tasks[at]] = state and cmsgpack.unpack(state)
+      end
+    end
+  end
+end
+
+-- False: there is no such task.
 local function find(base, task)
-  local stored = call('HGET', base .. ':s', task)
-  return stored and cmsgpack.unpack(stored)
+  local found = statesOf(base)
+  local state = found[task]
+  if state == nil then
+    local stored = call('HGET', base .. ':s', task)
+    state = stored and cmsgpack.unpack(stored)
+    found[task] = state
+  end
+  return state
 end
 
 local function save(base, task, state)
   local stored = cmsgpack.pack(state)
-  call('HSET', base .. ':s', task, stored)
+  statesOf(base)[task] = state
+  later('HSET', base .. ':s', task, stored)
   return stored
 end
 
@@ -113,11 +150,11 @@ local function insert(base, new, node, now)
   local state = { started, 0, started, new[5], started, node or false, node and now or false, 0, 0,
     false, false, false, false, false, false, sequence, destination, policy, key }
   save(base, task, state)
-  call('HSET', base .. ':h', task, new[6])
-  if new[7] then call('HSET', base .. ':b', task, new[7]) end
-  call('ZADD', base .. ':l:' .. tenant, 0, id)
-  call('ZADD', base .. ':o:' .. tenant, 0, id)
-  if key then call('ZADD', base .. ':kx', 0, tenant .. '\\n' .. key .. '\\n' .. id) end
+  later('HSET', base .. ':h', task, new[6])
+  if new[7] then later('HSET', base .. ':b', task, new[7]) end
+  later('ZADD', base .. ':l:' .. tenant, 0, id)
+  later('ZADD', base .. ':o:' .. tenant, 0, id)
+  if key then later('ZADD', base .. ':kx', 0, tenant .. '\\n' .. key .. '\\n' .. id) end
   if node then hold(base, node, task, state) else wait(base, tenant, id, state) end
   tally(base, tenant, destination, started, 1)
   add(totals, base .. '\\n' .. tenant, destination, 1)
@@ -131,37 +168,38 @@ end
 local function finish(base, tenant, id, state, now)
   local task = tenant .. '\\n' .. id
   state[15] = now
-  call('ZREM', base .. ':o:' .. tenant, id)
+  later('ZREM', base .. ':o:' .. tenant, id)
   if state[1] == EXHAUSTED then
-    call('ZADD', base .. ':x:' .. tenant, 0, id)
-    call('ZADD', base .. ':ex', now, task)
+    later('ZADD', base .. ':x:' .. tenant, 0, id)
+    later('ZADD', base .. ':ex', now, task)
   else
-    call('ZADD', base .. ':en', now, task)
+    later('ZADD', base .. ':en', now, task)
   end
   add(counts, base .. ':po', tenant .. '\\n' .. state[18], -1)
   if not state[19] then return end
   local key = tenant .. '\\n' .. state[19]
   local owner = call('HGET', base .. ':k', key)
   if owner and cmsgpack.unpack(owner)[1] == id then
-    call('ZADD', base .. ':ke', now + ${KEY_RETENTION_MS}, key)
+    later('ZADD', base .. ':ke', now + ${KEY_RETENTION_MS}, key)
   end
 end
 
 -- Removes a task that has ended. Its key stays.
 local function remove(base, tenant, id, state)
   local task = tenant .. '\\n' .. id
-  call('HDEL', base .. ':s', task)
-  call('HDEL', base .. ':h', task)
-  call('HDEL', base .. ':b', task)
+  statesOf(base)[task] = false
+  later('HDEL', base .. ':s', task)
+  later('HDEL', base .. ':h', task)
+  later('HDEL', base .. ':b', task)
   call('DEL', base .. ':a:' .. task)
-  call('ZREM', base .. ':l:' .. tenant, id)
+  later('ZREM', base .. ':l:' .. tenant, id)
   if state[1] == EXHAUSTED then
-    call('ZREM', base .. ':x:' .. tenant, id)
-    call('ZREM', base .. ':ex', task)
+    later('ZREM', base .. ':x:' .. tenant, id)
+    later('ZREM', base .. ':ex', task)
   else
-    call('ZREM', base .. ':en', task)
+    later('ZREM', base .. ':en', task)
   end
-  if state[19] then call('ZREM', base .. ':kx', tenant .. '\\n' .. state[19] .. '\\n' .. id) end
+  if state[19] then later('ZREM', base .. ':kx', tenant .. '\\n' .. state[19] .. '\\n' .. id) end
   tally(base, tenant, state[17], state[1], -1)
   add(totals, base .. '\\n' .. tenant, state[17], -1)
   if isInline(state[18]) then add(counts, base .. ':pi', tenant .. '\\n' .. state[18], -1) end
@@ -182,8 +220,10 @@ local function flushTotals(place, fields)
   end
 end
 
--- Writes the counts, once per script, and the first due time of each lane that has changed.
+-- Writes what is left and the counts, once per script, and the first due time of each lane that has
+-- changed.
 local function flush()
+  write()
   for base, last in pairs(sequences) do call('HSET', base .. ':m', 'seq', last) end
   for key, fields in pairs(counts) do
     for field, step in pairs(fields) do

@@ -70,8 +70,9 @@ async function renew(parts: NodeTableParts, report: NodeReport): Promise<Renewal
 }
 
 function reportCells(report: NodeReport): readonly Packable[] {
-  const { nodeId, leaseMs, isLeaving, takesAll, destinations } = report;
-  return [nodeId, leaseMs, isLeaving ? 1 : 0, takesAll ? 1 : 0, destinations.map(destinationCells)];
+  const { nodeId, round, leaseMs, isLeaving, takesAll, destinations } = report;
+  const flags = [isLeaving ? 1 : 0, takesAll ? 1 : 0];
+  return [nodeId, leaseMs, ...flags, destinations.map(destinationCells), round];
 }
 
 function destinationCells(report: DestinationReport): readonly Packable[] {
