@@ -16,6 +16,7 @@ export const SLOWEST = [
   "test/faults/outbox-kill.test.ts",
   "test/http/restart.test.ts",
   "test/faults/kill.test.ts",
+  "test/faults/fleet.test.ts",
   "test/faults/disk.test.ts",
   "test/http/endurance.test.ts",
   "test/agreement/guards.test.ts",

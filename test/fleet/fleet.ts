@@ -82,22 +82,31 @@ export function describeSharedFleet(
   what: string,
   define: (open: (respond?: Responder) => Promise<Fleet>) => void,
   options: FleetOptions = {},
-  kinds: readonly RestartableServer["kind"][] = ["postgres", "redis"],
 ): void {
-  describe.each(kinds)(`${what} on %s`, (kind) => {
-    const cleanups: Cleanup[] = [];
-    let fleet: Fleet;
-    beforeAll(async () => {
-      const server = await startRestartable(kind);
-      cleanups.push(() => server.stop());
-      fleet = await openFleet(server, options, (cleanup) => void cleanups.push(cleanup));
-    });
-    afterAll(async () => {
-      for (const cleanup of cleanups.reverse()) await cleanup();
-    });
-    // Each test has a target of its own, and so a destination of its own.
-    define(async (respond) => ({ ...fleet, target: await openTarget(respond, onTestFinished) }));
+  describe.each(["postgres", "redis"] as const)(`${what} on %s`, (kind) =>
+    define(sharedFleet(kind, options)),
+  );
+}
+
+/**
+ * The nodes that the tests of a describe share. Each test has a target of its own, and so a destination
+ * of its own.
+ */
+export function sharedFleet(
+  kind: RestartableServer["kind"],
+  options: FleetOptions = {},
+): (respond?: Responder) => Promise<Fleet> {
+  const cleanups: Cleanup[] = [];
+  let fleet: Fleet;
+  beforeAll(async () => {
+    const server = await startRestartable(kind);
+    cleanups.push(() => server.stop());
+    fleet = await openFleet(server, options, (cleanup) => void cleanups.push(cleanup));
   });
+  afterAll(async () => {
+    for (const cleanup of cleanups.reverse()) await cleanup();
+  });
+  return async (respond) => ({ ...fleet, target: await openTarget(respond, onTestFinished) });
 }
 
 type Cleanup = () => Promise<void> | void;

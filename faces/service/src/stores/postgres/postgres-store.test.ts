@@ -5,4 +5,4 @@ import { testServer } from "./postgres-server.testing.ts";
 
 const server = testServer();
 
-storeConformance("PostgreSQL", () => server.nextStore());
+storeConformance("PostgreSQL", () => server.emptyStore());

@@ -156,12 +156,15 @@ export interface ServerGroup {
   stop(): Promise<void>;
 }
 
-/** A cluster of three masters without replicas. */
-export async function startCluster(): Promise<ServerGroup> {
+/** A cluster of three masters without replicas. `settings` as in `startRedis`. */
+export async function startCluster(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<ServerGroup> {
   const servers = await Promise.all(
-    [0, 1, 2].map(async () =>
-      startRedis({ "cluster-enabled": "yes", "cluster-port": String(await freePort()) }),
-    ),
+    [0, 1, 2].map(async () => {
+      const bus = { "cluster-enabled": "yes", "cluster-port": String(await freePort()) };
+      return startRedis({ ...settings, ...bus });
+    }),
   );
   const [first] = servers;
   if (first === undefined) throw new Error("no server was started");
