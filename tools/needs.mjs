@@ -23,6 +23,7 @@ export const systemPrograms = {
   pgbouncer: { programs: ["pgbouncer"], package: "pgbouncer" },
   faketime: { programs: ["faketime"], package: "faketime" },
   strace: { programs: ["strace"], package: "strace" },
+  iproute2: { programs: ["ip"], package: "iproute2" },
   promtool: { programs: ["promtool"], package: "prometheus" },
 };
 

@@ -6,8 +6,8 @@ import { systemClock } from "@redrive/core";
 import fc from "fast-check";
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
-import { complete, response } from "./hostile-rows.testing.ts";
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-table.testing.ts";
 import { createLightSignal } from "./light-signal.ts";
 import type { ResolvedAddress } from "./lookup/resolver.ts";
 

@@ -2,8 +2,8 @@
 import { systemClock } from "@redrive/core";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
-import { complete, response } from "./hostile-rows.testing.ts";
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-table.testing.ts";
 import { parseSigningSecret, verifyWebhook } from "./signing.ts";
 
 const hex = (bytes: number) => "ab".repeat(bytes);

@@ -32,6 +32,8 @@ export interface HostileOptions {
   readonly greet?: (socket: Socket) => void;
   /** Respond when the head is complete, without waiting for the body. */
   readonly hasty?: boolean;
+  /** The address to listen on. Default: 127.0.0.1. */
+  readonly address?: string;
 }
 
 const HONEST = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-request-id: honest-1\r\n\r\nhonest";
@@ -53,9 +55,10 @@ export async function hostileServer(
   };
   const server = options.tls ? createTlsServer(options.tls, onSocket) : createServer(onSocket);
   server.on("tlsClientError", () => {});
-  server.listen(0, "127.0.0.1");
+  const { address = "127.0.0.1", tls } = options;
+  server.listen(0, address);
   await once(server, "listening");
-  return describeServer(server, requests, sockets, options.tls ? "https" : "http");
+  return describeServer(server, requests, sockets, tls ? "https" : "http", address);
 }
 
 function describeServer(
@@ -63,6 +66,7 @@ function describeServer(
   requests: ReceivedRequest[],
   sockets: Socket[],
   scheme: string,
+  ownHost: string,
 ): HostileServer {
   const address = server.address();
   const port = typeof address === "object" && address ? address.port : 0;
@@ -70,7 +74,7 @@ function describeServer(
     port,
     requests,
     sockets,
-    url: (path = "/", host = "127.0.0.1") => `${scheme}://${host}:${port}${path}`,
+    url: (path = "/", host = ownHost) => `${scheme}://${host}:${port}${path}`,
     close: async () => {
       for (const socket of sockets) socket.destroy();
       server.close();

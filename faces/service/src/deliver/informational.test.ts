@@ -1,8 +1,8 @@
 /** Tests of informational responses: a target may send any number of them before its response. */
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
-import { complete, head } from "./hostile-rows.testing.ts";
 import { type Behavior, hostileServer } from "./hostile-server.testing.ts";
+import { complete, head } from "./hostile-table.testing.ts";
 
 const deliverer = testDeliverer();
 afterAll(() => deliverer.close());

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { classifyOutcome, resolvePolicy } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
-import { complete, response } from "./hostile-rows.testing.ts";
 import { type Behavior, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-table.testing.ts";
 
 const deliverer = testDeliverer();
 afterAll(() => deliverer.close());

@@ -1,14 +1,18 @@
-/** DNS server: a small name server on loopback for tests, over UDP, that can also keep silent. */
+/**
+ * DNS server: a small name server on loopback for tests, that can also keep silent or change its mind. A
+ * reply that is too long for UDP is sent over TCP.
+ */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { parseAddress } from "../address-guard/address.ts";
 
 /** `silent`: never answers. A number: the DNS response code. Otherwise the records of the name. */
 export type Zone = Readonly<Record<string, Records | "silent" | number>>;
 
 export interface Records {
-  readonly a?: readonly string[] | "silent";
+  /** A function is called for each question, so that a name can change its addresses. */
+  readonly a?: readonly string[] | "silent" | (() => readonly string[]);
   readonly aaaa?: readonly string[] | "silent";
   /** The name is an alias of this one, which has the addresses. */
   readonly cname?: string;
@@ -25,12 +29,17 @@ export interface DnsServer {
   close(): void;
 }
 
+/** Longer replies are cut off over UDP (RFC 1035), and the client asks again over TCP. */
+const MAX_UDP_BYTES = 512;
+
 const CNAME = 5;
 const AAAA = 28;
 const NAME_ERROR = 3;
+const TRUNCATED = 0x0200;
 const HEADER_BYTES = 12;
 
-export async function dnsServer(zone: Zone): Promise<DnsServer> {
+/** `port`: default any free one. */
+export async function dnsServer(zone: Zone, port = 0): Promise<DnsServer> {
   const socket = createSocket("udp4");
   // One listener for each call of `arrived` that waits.
   socket.setMaxListeners(0);
@@ -42,18 +51,62 @@ export async function dnsServer(zone: Zone): Promise<DnsServer> {
       const seen = () => server.asked.filter((one) => one === question).length;
       while (seen() < count) await once(socket, "message");
     },
-    close: () => socket.close(),
+    close() {
+      socket.close();
+      streams.close();
+    },
   };
-  socket.on("message", (query, { port, address }) => {
+  const answer = (query: Buffer) => {
     const { name, type, end } = questionIn(query);
     server.asked.push(`${type === AAAA ? "AAAA" : "A"} ${name}`);
-    const known = server.zone[name] ?? NAME_ERROR;
-    const reply = replyTo(query.subarray(0, end), type, known);
-    if (reply !== undefined) socket.send(reply, port, address);
+    return replyTo(query.subarray(0, end), type, server.zone[name] ?? NAME_ERROR);
+  };
+  socket.on("message", (query, { port: from, address }) => {
+    const reply = answer(query);
+    if (reply !== undefined) socket.send(cutOff(reply, query), from, address);
   });
-  socket.bind(0, "127.0.0.1");
+  socket.bind(port, "127.0.0.1");
   await once(socket, "listening");
-  return Object.assign(server, { address: `127.0.0.1:${(socket.address() as AddressInfo).port}` });
+  const { port: bound } = socket.address() as AddressInfo;
+  const streams = await streamServer(answer, bound);
+  return Object.assign(server, { address: `127.0.0.1:${bound}` });
+}
+
+/** A reply that is too long for UDP becomes an empty one that says so. */
+function cutOff(reply: Buffer, query: Buffer): Buffer {
+  if (reply.length <= MAX_UDP_BYTES) return reply;
+  const empty = message(query.subarray(0, questionIn(query).end), 0, []);
+  empty.writeUInt16BE(empty.readUInt16BE(2) | TRUNCATED, 2);
+  return empty;
+}
+
+/** The same over TCP: each message has its length before it. */
+async function streamServer(
+  answer: (query: Buffer) => Buffer | undefined,
+  port: number,
+): Promise<Server> {
+  const server = createServer((stream) => {
+    let pending = Buffer.alloc(0);
+    stream.on("error", () => {});
+    stream.on("data", (chunk: Buffer) => {
+      pending = Buffer.concat([pending, chunk]);
+      while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
+        const end = 2 + pending.readUInt16BE(0);
+        const reply = answer(pending.subarray(2, end));
+        pending = pending.subarray(end);
+        if (reply !== undefined) stream.write(Buffer.concat([lengthOf(reply), reply]));
+      }
+    });
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
+
+function lengthOf({ length }: Buffer): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(length);
+  return bytes;
 }
 
 function questionIn(query: Buffer): { name: string; type: number; end: number } {
@@ -70,14 +123,22 @@ function questionIn(query: Buffer): { name: string; type: number; end: number } 
 function replyTo(question: Buffer, type: number, known: Zone[string]): Buffer | undefined {
   if (known === "silent" || known === undefined) return undefined;
   if (typeof known === "number") return message(question, known, []);
-  const addresses = (type === AAAA ? known.aaaa : known.a) ?? [];
+  const found = (type === AAAA ? known.aaaa : known.a) ?? [];
+  const addresses = typeof found === "function" ? found() : found;
   if (addresses === "silent") return undefined;
   // A pointer to the name of the question, or to the name in the alias record.
   const alias =
     known.cname === undefined ? [] : [record(HEADER_BYTES, CNAME, encoded(known.cname))];
   const owner = known.cname === undefined ? HEADER_BYTES : question.length + HEADER_BYTES;
-  const data = addresses.map((one) => Buffer.from(parseAddress(one) ?? []));
+  const data = addresses.map((one) => addressBytes(one, type));
   return message(question, 0, [...alias, ...data.map((bytes) => record(owner, type, bytes))]);
+}
+
+/** An IPv4 address in an AAAA record is mapped (`::ffff:0:0/96`). */
+function addressBytes(address: string, type: number): Buffer {
+  const bytes = Buffer.from(parseAddress(address) ?? []);
+  const isMapped = type === AAAA && bytes.length === 4;
+  return isMapped ? Buffer.concat([Buffer.from(`${"00".repeat(10)}ffff`, "hex"), bytes]) : bytes;
 }
 
 function message(question: Buffer, code: number, records: readonly Buffer[]): Buffer {

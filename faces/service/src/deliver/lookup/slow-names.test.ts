@@ -2,8 +2,8 @@
 import { type Clock, systemClock, virtualClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AMPLE, brief, requestTo, testDeliverer } from "../deliverer.testing.ts";
-import { complete } from "../hostile-rows.testing.ts";
 import { type HostileServer, hostileServer } from "../hostile-server.testing.ts";
+import { complete } from "../hostile-table.testing.ts";
 import { createDnsLookup } from "./dns-lookup.ts";
 import { type DnsServer, dnsServer, type Zone } from "./dns-server.testing.ts";
 import { limitLookups } from "./lookup-limits.ts";
