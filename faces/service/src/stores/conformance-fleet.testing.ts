@@ -307,7 +307,9 @@ export function fleetConformance(store: () => Store): void {
       expect(first.rate?.startAt).toBeCloseTo(first.now - 200, 3);
       if (store().exclusive) return;
       const second = await reserve("node-2", 100);
-      expect(second.rate?.startAt).toBeCloseTo(first.now, 3);
+      // On a slow machine, tokens of the time between both calls are left out: the burst is 3.
+      const nextAt = Math.max(first.now, second.now - 200);
+      expect(second.rate?.startAt).toBeCloseTo(nextAt, 3);
       const lastAt = (second.rate?.startAt ?? 0) + 100 * ((second.rate?.count ?? 0) - 1);
       expect(lastAt).toBeLessThanOrEqual(second.now + RESERVED_MS);
       expect(lastAt).toBeGreaterThan(second.now + RESERVED_MS - 100);
