@@ -1,7 +1,6 @@
 /**
- * `npm run screenshots`: takes screenshots of every view of the simulator and every page of the
- * dashboard, in light mode, in dark mode and on a phone, with a real service and a real browser, and
- * writes them to docs/pictures. `npm run screenshots -- curve` draws one view, `-- dashboard` the pages.
+ * `npm run screenshots`: takes screenshots of every view in light mode, in dark mode and on a phone,
+ * with the real service and a real browser, and writes them to docs/pictures.
  */
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
@@ -29,7 +28,7 @@ const LOOKS = [
   },
   {
     name: "phone",
-    options: { colorScheme: "light", viewport: { width: 390, height: 844 } },
+    options: { colorScheme: "light", viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
   },
 ];
 
@@ -55,10 +54,6 @@ try {
   mkdirSync(FOLDER, { recursive: true });
   for (const view of VIEWS.filter((name) => wanted.length === 0 || wanted.includes(name))) {
     for (const look of LOOKS) await draw(view, look);
-  }
-  if (wanted.length === 0 || wanted.includes("dashboard")) {
-    const { drawDashboard } = await import("./screenshots/dashboard-pages.mjs");
-    await drawDashboard(browser, FOLDER);
   }
 } finally {
   await browser.close();

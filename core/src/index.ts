@@ -134,6 +134,10 @@ export {
 } from "./guards/guards.ts";
 export { type HedgeOptions, hedgeAfterMs, hedgeQuantile } from "./guards/hedge.ts";
 export { type Latency, latencyCalls, quantileMs, recordLatency } from "./guards/latency.ts";
+// What a server needs that refuses requests when it is overloaded.
+export { AttemptQueue, type QueuedAttempt } from "./guards/overload/attempt-queue.ts";
+export { retryAfterSeconds } from "./guards/overload/return-times.ts";
+export { ServerPace } from "./guards/overload/server-pace.ts";
 export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./guards/rate.ts";
 export {
   budgetAllows,

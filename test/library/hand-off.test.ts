@@ -1,4 +1,8 @@
 /** Hand-off with a real service and target: a failed call is delivered later, exactly once. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect } from "node:util";
 import {
   createFetch,
   type DestinationInput,
@@ -6,7 +10,7 @@ import {
   incoming,
   type RedriveError,
 } from "redrive";
-import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
+import { type HandOffOptions, handOff, handOffErrorOf, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   endings,
@@ -24,7 +28,7 @@ beforeEach(async () => {
   await open({});
 });
 afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
+  for (const close of closers.splice(0).toReversed()) await close();
 });
 
 async function open(options: TestServerOptions): Promise<void> {
@@ -91,6 +95,28 @@ describe("a fetch that is handed off", () => {
     const second = await http(service.target.url, post("x"));
     expect([first.status, second.status]).toEqual([202, 202]);
     expect(await tasks()).toHaveLength(1);
+  });
+
+  test.each([
+    ["the largest one in a task", 65_536],
+    ["the smallest one in the blob store", 65_537],
+    ["more than JSON could hold", 2_000_000],
+  ])("a body of any size arrives with the same bytes: %s", async (_, length) => {
+    const folder = await mkdtemp(join(tmpdir(), "redrive-hand-off-"));
+    closers.push(() => rm(folder, { recursive: true }));
+    await open({ blobs: `file:${folder}` });
+    service.target.statuses = [503, 503];
+    const delivered = endings(service.redrive, 1);
+    const bytes = Buffer.alloc(length, "abcdefg");
+    const { shop: api, refusals } = shop();
+    const request = post(bytes, { "content-type": "video/mp4" });
+    expect((await createFetch(api)(service.target.url, request)).status).toBe(202);
+    expect(refusals).toEqual([]);
+    await delivered;
+    const [, , last] = service.target.received;
+    expect(last?.body.equals(bytes)).toBe(true);
+    expect(last?.headers["content-type"]).toBe("video/mp4");
+    expect((await tasks())[0].bodyRef === null).toBe(length <= 65_536);
   });
 
   test("is not limited by the deadline that ended it", async () => {
@@ -169,6 +195,43 @@ describe("not handed off", () => {
     });
     await expect(failing).rejects.toMatchObject({ code: "GAVE_UP", reason: "attempts" });
     expect(refusals).toHaveLength(1);
+  });
+
+  test("both causes are kept: those of the call and of the hand-off", async () => {
+    const { shop: misconfigured, refusals } = shop({ policyId: "no-such-policy" });
+    const cause = new Error("the target is down");
+    const failing = misconfigured.run(() => Promise.reject(cause), {
+      request: { url: service.target.url },
+      idempotencyKey: "k",
+    });
+    const error = await failing.catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "GAVE_UP", reason: "attempts", cause });
+    expect(refusals).toEqual([handOffErrorOf(error)]);
+    expect(handOffErrorOf(error)).toMatchObject({ code: "HAND_OFF_REFUSED" });
+    expect(inspect(error)).toMatch(/target is down[\s\S]*no-such-policy/);
+  });
+
+  test("a call with one attempt keeps its own error, also if that cannot be changed", async () => {
+    const { shop: api, refusals } = shop(
+      { policyId: "no-such-policy" },
+      { policy: { maxAttempts: 1 } },
+    );
+    const options = { request: { url: service.target.url }, idempotencyKey: "k" };
+    const cause = new Error("the target is down");
+    await expect(api.run(() => Promise.reject(cause), options)).rejects.toBe(cause);
+    expect(handOffErrorOf(cause)).toBe(refusals[0]);
+    const frozen = Object.freeze(new Error("frozen"));
+    await expect(api.run(() => Promise.reject(frozen), options)).rejects.toBe(frozen);
+    expect(refusals).toHaveLength(2);
+  });
+
+  test("a large body for a service without a blob store", async () => {
+    service.target.statuses = [503, 503];
+    const { shop: api, refusals } = shop();
+    const response = await createFetch(api)(service.target.url, post("x".repeat(65_537)));
+    expect(response.status).toBe(503);
+    expect((refusals[0] as RedriveError).message).toMatch(/answered 413: /);
+    expect(await tasks()).toEqual([]);
   });
 
   test("headers that the service sets itself: they are dropped, and the call is handed off", async () => {

@@ -42,9 +42,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const NO_DEPENDENCIES = ["core", "faces/library", "faces/simulator"];
 const NO_NODE = ["core", "faces/simulator"];
 
-/** Entry points whose users install this package themselves: an optional peer dependency. */
+/** Folders whose users install this package themselves: an optional peer dependency. */
 const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
-  "faces/library/src/extras/otel.ts": "@opentelemetry/api",
+  "faces/library/src/otel": "@opentelemetry/api",
 };
 
 /** The files of the service that a store may import: its contract, its data and collections. */
@@ -162,7 +162,7 @@ function refusePackage(path: string, specifier: string): string | undefined {
       ? `${folder} runs without Node, but this imports ${specifier}`
       : undefined;
   }
-  return NO_DEPENDENCIES.includes(folder) && OPTIONAL_PEERS[path] !== specifier
+  return NO_DEPENDENCIES.includes(folder) && OPTIONAL_PEERS[posix.dirname(path)] !== specifier
     ? `${folder} has no third-party dependencies, but this imports ${specifier}`
     : undefined;
 }

@@ -54,6 +54,8 @@ export type ErrorCode =
   | "QUEUE_FULL"
   | "NOT_MEASURED"
   | "SIMULATION_TOO_LARGE"
+  | "SERVER_OVERLOADED"
+  | "DEADLINE_PASSED"
   | "LOOP_DETECTED"
   | "INTERNAL";
 

@@ -13,7 +13,7 @@ import {
   type Application,
   FRAMEWORKS,
   type RunningServer,
-} from "./framework-servers.ts";
+} from "../framework-servers.ts";
 
 const servers: RunningServer[] = [];
 afterEach(async () => {

@@ -36,6 +36,7 @@ export function Header({ page, onOpen, children }: HeaderProps) {
               {label}
             </a>
           ))}
+        {served && <a href="../docs">API docs</a>}
       </nav>
       {children}
     </header>

@@ -1,16 +1,10 @@
 /** Shortcut dialog: lists the keyboard shortcuts of the page. */
-import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Shortcut } from "./shortcuts.ts";
+import { isShortcutDialogOpen, shortcuts } from "./shortcuts.ts";
 
-interface ShortcutDialogProps {
-  readonly shown: Signal<boolean>;
-  readonly shortcuts: readonly Shortcut[];
-}
-
-export function ShortcutDialog({ shown, shortcuts }: ShortcutDialogProps) {
+export function ShortcutDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
-  const isOpen = shown.value;
+  const isOpen = isShortcutDialogOpen.value;
   useEffect(() => {
     if (isOpen && !dialog.current?.open) dialog.current?.showModal();
     if (!isOpen && dialog.current?.open) dialog.current.close();
@@ -21,7 +15,7 @@ export function ShortcutDialog({ shown, shortcuts }: ShortcutDialogProps) {
       class="sheet"
       aria-labelledby="sheet-title"
       onClose={() => {
-        shown.value = false;
+        isShortcutDialogOpen.value = false;
       }}
     >
       <h2 id="sheet-title">Keyboard</h2>

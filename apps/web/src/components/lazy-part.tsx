@@ -3,17 +3,15 @@ import { useSignal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-interface LazyPartProps<Props> {
+interface LazyPartProps {
   /** The CSS height of the placeholder, so that the content below does not jump. */
   readonly height: string;
-  /** Passed on to the component. Default: none. */
-  readonly props?: Props;
-  load(): Promise<FunctionComponent<Props>>;
+  load(): Promise<FunctionComponent>;
 }
 
-export function LazyPart<Props extends object>({ height, load, props }: LazyPartProps<Props>) {
+export function LazyPart({ height, load }: LazyPartProps) {
   const placeholder = useRef<HTMLDivElement>(null);
-  const loaded = useSignal<{ readonly Part: FunctionComponent<Props> } | undefined>(undefined);
+  const loaded = useSignal<{ readonly Part: FunctionComponent } | undefined>(undefined);
   useEffect(() => {
     const observer = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -29,5 +27,5 @@ export function LazyPart<Props extends object>({ height, load, props }: LazyPart
     return <div ref={placeholder} style={{ minHeight: height }} />;
   }
   const { Part } = loaded.value;
-  return <Part {...(props as Props)} />;
+  return <Part />;
 }

@@ -28,9 +28,15 @@ export interface HandOffOptions {
   /** Destination of the task. Default: the origin of its URL. */
   readonly destination?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
-  /** Time limit for the service to accept the task. 100 ms to 10 min. Default: 5,000. */
+  /**
+   * Time limit for the service to accept the task, and to accept the upload of a large body before.
+   * 100 ms to 10 min. Default: 5,000.
+   */
   readonly timeoutMs?: number | undefined;
-  /** Called when a call could not be handed off. The call then ends with its own error. */
+  /**
+   * Called with the reason when a call could not be handed off. The call then ends as it would without a
+   * hand-off, and `handOffErrorOf` its error is the reason.
+   */
   readonly onRefused?: ((error: unknown, context: FallbackContext) => void) | undefined;
   /** The function that sends requests. Default: the global `fetch`. */
   readonly fetch?: typeof fetch | undefined;
@@ -42,20 +48,56 @@ export interface HandOffOptions {
 const EXCLUDED_HEADERS =
   /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|idempotency-key|proxy-.*|redrive-.*|webhook-(id|timestamp|signature))$/;
 
-/** For a destination's `onExhausted`. A call that cannot be handed off ends with its own error. */
+/** Larger bodies are uploaded first. This is also what the service keeps in a task by default. */
+const MAX_INLINE_BYTES = 65_536;
+
+/**
+ * Why a call that was given up could not be handed off either; undefined if it was not tried. Takes what the
+ * call rejected with, which has the reason, the attempts and the cause of the call itself.
+ */
+export function handOffErrorOf(error: unknown): unknown {
+  return (Object(error) as { handOffError?: unknown }).handOffError;
+}
+
+/** The error of the call stays what it is, and gets the second cause as a field that logs show. */
+function keepBoth(error: unknown, handOffError: unknown): void {
+  if (!(error instanceof Error) || !Object.isExtensible(error)) return;
+  Object.defineProperty(error, "handOffError", {
+    value: handOffError,
+    enumerable: true,
+    configurable: true,
+  });
+}
+
+/** For a destination's `onExhausted`. A call that cannot be handed off ends as it would without. */
 export function handOff(options: HandOffOptions): Fallback<never> {
   const { timeoutMs = 5000, onRefused, ids = systemId } = options;
-  const tasksUrl = tasksUrlOf(options.url);
+  const serviceUrl = serviceUrlOf(options.url);
+  const tasksUrl = new URL("retry-tasks", serviceUrl);
   assertRange("timeoutMs", timeoutMs, 100, 600_000);
   const policy = { maxAttempts: 3, totalBudgetMs: timeoutMs, attemptTimeoutMs: timeoutMs };
   const http = createFetch(policy, { headers: false, fetch: options.fetch });
 
+  /** A second request is harmless: a task has its key, and an unused body is removed. */
+  function post(url: URL, contentType: string, body: string | Uint8Array): Promise<Response> {
+    const headers = headersOf(options, contentType);
+    const init = { method: "POST", headers, body: body as BodyInit, redrive: { idempotent: true } };
+    // The layer and deadline of the call do not apply.
+    return outside(() => http(url, init));
+  }
+
+  async function contentOf(body: Uint8Array | undefined): Promise<object> {
+    if (body === undefined) return {};
+    if (body.length <= MAX_INLINE_BYTES) return { bodyBase64: base64Of(body) };
+    const uploaded = await post(new URL("bodies", serviceUrl), "application/octet-stream", body);
+    const { bodyRef } = await readAnswer(uploaded, "bodyRef");
+    return { bodyRef };
+  }
+
   async function create({ request, idempotencyKey = ids() }: HandOff): Promise<Ticket> {
-    const body = JSON.stringify({ ...(await taskOf(request, options)), idempotencyKey });
-    const headers = headersOf(options);
-    // The key makes a second creation harmless. The layer and deadline of the call do not apply.
-    const init = { method: "POST", headers, body, redrive: { idempotent: true } };
-    const response = await outside(() => http(tasksUrl, init));
+    const { body, ...task } = await taskOf(request, options);
+    const created = { ...task, ...(await contentOf(body)), idempotencyKey };
+    const response = await post(tasksUrl, "application/json", JSON.stringify(created));
     return readTicket(response, tasksUrl);
   }
 
@@ -67,26 +109,33 @@ export function handOff(options: HandOffOptions): Fallback<never> {
       ticket = await create(offer);
     } catch (refusal) {
       notify((reason: unknown) => onRefused?.(reason, context), refusal);
+      keepBoth(error, refusal);
       throw error;
     }
     return (offer.request.isFetch ? responseOf(ticket) : ticket) as never;
   };
 }
 
-function tasksUrlOf(url: string): string {
+function serviceUrlOf(url: string): URL {
   if (!/^https?:/.test(url) || !URL.canParse(url)) {
     const text = `url must be the service's http or https address, got ${quote(url)}`;
     throw new RedriveError("INVALID_ARGUMENT", text);
   }
-  return new URL("retry-tasks", url.endsWith("/") ? url : `${url}/`).href;
+  return new URL(url.endsWith("/") ? url : `${url}/`);
 }
 
-function headersOf({ apiKey }: HandOffOptions): Record<string, string> {
-  const json = { "content-type": "application/json" };
-  return apiKey === undefined ? json : { ...json, authorization: `Bearer ${apiKey}` };
+function headersOf({ apiKey }: HandOffOptions, contentType: string): Record<string, string> {
+  const type = { "content-type": contentType };
+  return apiKey === undefined ? type : { ...type, authorization: `Bearer ${apiKey}` };
 }
 
-async function taskOf(request: CallableRequest, options: HandOffOptions): Promise<object> {
+/** The fields of a task, and its body as bytes. */
+interface HandedTask {
+  readonly [field: string]: unknown;
+  readonly body: Uint8Array | undefined;
+}
+
+async function taskOf(request: CallableRequest, options: HandOffOptions): Promise<HandedTask> {
   const { url, method = "POST" } = request;
   const { policyId, destination, labels } = options;
   const body = typeof request.body === "function" ? await request.body() : request.body;
@@ -97,20 +146,24 @@ async function taskOf(request: CallableRequest, options: HandOffOptions): Promis
     targetUrl: absoluteUrl(url).href,
     method: method.toUpperCase(),
     headers: Object.fromEntries(headers),
-    ...(carried.body && { bodyBase64: base64Of(new Uint8Array(await carried.arrayBuffer())) }),
+    body: carried.body ? new Uint8Array(await carried.arrayBuffer()) : undefined,
     policyId,
     destination,
     labels,
   };
 }
 
-async function readTicket(response: Response, tasksUrl: string): Promise<Ticket> {
-  const text = await response.text();
-  const { taskId, status, detail } = parsed(text);
-  if (response.ok && typeof taskId === "string") {
-    const location = new URL(response.headers.get("location") ?? `retry-tasks/${taskId}`, tasksUrl);
-    return { taskId, status: String(status), location: location.href };
-  }
+async function readTicket(response: Response, tasksUrl: URL): Promise<Ticket> {
+  const { taskId, status } = await readAnswer(response, "taskId");
+  const location = new URL(response.headers.get("location") ?? `retry-tasks/${taskId}`, tasksUrl);
+  return { taskId: String(taskId), status: String(status), location: location.href };
+}
+
+/** The fields of an answer of the service. Throws if it is an error, or has no text in `field`. */
+async function readAnswer(response: Response, field: string): Promise<Record<string, unknown>> {
+  const answer = parsed(await response.text());
+  if (response.ok && typeof answer[field] === "string") return answer;
+  const { detail } = answer;
   const why = typeof detail === "string" ? `: ${detail}` : "";
   throw new RedriveError(
     "HAND_OFF_REFUSED",

@@ -47,6 +47,23 @@ function isRetried(headers: HeadersLike): boolean {
   return aws !== undefined && !/\bmax=1\b/.test(aws);
 }
 
+/** Which attempt a request is, from 1, as far as its client says. */
+export function attemptNumber(headers: HeadersLike): number {
+  const own = parseCount(headers, ATTEMPT_HEADER) ?? parseCount(headers, "x-envoy-attempt-count");
+  if (own !== undefined) return Math.max(1, own);
+  const retries =
+    parseCount(headers, "grpc-previous-rpc-attempts") ??
+    parseCount(headers, "x-stainless-retry-count");
+  if (retries !== undefined) return retries + 1;
+  const aws = /\battempt=(\d{1,4})\b/.exec(readHeader(headers, "amz-sdk-request") ?? "");
+  return Math.max(1, Number(aws?.[1] ?? 1));
+}
+
+function parseCount(headers: HeadersLike, name: string): number | undefined {
+  const text = readHeader(headers, name);
+  return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : undefined;
+}
+
 /** gRPC's time units in ms. */
 const GRPC_UNITS: Readonly<Record<string, number>> = {
   H: 3_600_000,

@@ -7,11 +7,12 @@ import { invalidArgument, parseKeyHeader } from "@redrive/core";
 import { sha256 } from "../bytes/sha256.ts";
 import { notify } from "../call/call-event.ts";
 import { retry } from "../call/retry.ts";
-import type {
-  HandlerRun,
-  Interceptor,
-  PlainResponse,
-  ServedRequest,
+import {
+  type HandlerRun,
+  type Interceptor,
+  PASS_ON,
+  type PlainResponse,
+  type ServedRequest,
 } from "../serve/interceptor.ts";
 import type {
   ClaimResult,
@@ -91,9 +92,9 @@ class IdempotencyKeys implements Interceptor {
 
   async begin(request: ServedRequest): Promise<PlainResponse | HandlerRun> {
     const { methods, header, required } = this.#config;
-    if (!methods.includes(request.method)) return UNPROTECTED;
+    if (!methods.includes(request.method)) return PASS_ON;
     const value = request.header(header);
-    if (value === undefined) return required ? keyMissing(this.#config) : UNPROTECTED;
+    if (value === undefined) return required ? keyMissing(this.#config) : PASS_ON;
     const key = this.#keyOf(value);
     return typeof key === "string" ? await this.#beginWithKey(request, key) : key;
   }
@@ -181,14 +182,6 @@ type Repeated = Exclude<ClaimResult, { kind: "claimed" }>;
 
 /** One attempt, with a time limit. The client repeats the request if it fails. */
 const CLAIM_POLICY = { maxAttempts: 1, nested: "retry" } as const;
-
-/** Requests that are passed on as they are. */
-const UNPROTECTED: HandlerRun = {
-  holdBytes: 0,
-  respond: async (response) => response,
-  sent: () => undefined,
-  failed: async () => undefined,
-};
 
 /** An empty scope would be shared by all callers that have none. */
 function checkedScope(scope: unknown): string {

@@ -19,7 +19,7 @@ export function forExpress<Request extends ExpressRequest>(
   interceptor: Interceptor<Request>,
 ): ExpressMiddleware<Request> {
   return (request, response, next) => {
-    const served = servedNode(request, request, { target: request.originalUrl });
+    const served = servedNode(request, request, response, { target: request.originalUrl });
     void beginOnNode(interceptor, served, response).then(
       (run) => run !== undefined && next(),
       next,

@@ -23,7 +23,7 @@ export function forFastify<Request extends FastifyRequestLike>(
 ): (request: Request, reply: FastifyReplyLike) => Promise<void> {
   return async (request, reply) => {
     const body = (maxBytes: number) => fastifyBody(request, maxBytes);
-    const served = servedNode(request, request.raw, { target: request.url, body });
+    const served = servedNode(request, request.raw, reply.raw, { target: request.url, body });
     await beginOnNode(interceptor, served, reply.raw, () => takeOver(reply));
   };
 }

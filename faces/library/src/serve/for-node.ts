@@ -12,7 +12,7 @@ export function forNode<Request extends NodeRequest, Response extends NodeRespon
   handler: (request: Request, response: Response) => unknown,
 ): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
-    const served = servedNode(request, request);
+    const served = servedNode(request, request, response);
     const run = await beginOnNode(interceptor, served, response).catch((error: unknown) =>
       sendError(response, error),
     );

@@ -14,6 +14,8 @@ export interface ServedRequest<Native = unknown> {
   header(name: string): string | undefined;
   /** The body: its bytes, or what a parser of the framework made of it. The handler can still read it. */
   body(maxBytes: number): Promise<ServedBody>;
+  /** Calls the listener when the client has closed the connection, if the framework tells. */
+  onGone(listener: () => void): void;
   /**
    * The framework's own request: `IncomingMessage`, the request of Express or Fastify, the context of
    * Hono, or `Request`.
@@ -61,3 +63,11 @@ export interface HandlerRun {
 export function isRun(begun: PlainResponse | HandlerRun): begun is HandlerRun {
   return "respond" in begun;
 }
+
+/** For requests that an interceptor passes on as they are. */
+export const PASS_ON: HandlerRun = {
+  holdBytes: 0,
+  respond: async (response) => response,
+  sent: () => undefined,
+  failed: async () => undefined,
+};

@@ -25,6 +25,10 @@ export interface NodeResponse {
   statusCode: number;
   statusMessage?: string | undefined;
   readonly headersSent: boolean;
+  /** Whether the connection is closed. Responses of HTTP/2 do not have it. */
+  readonly destroyed?: boolean;
+  /** Of HTTP/2. */
+  readonly stream?: { readonly destroyed: boolean };
   setHeader(name: string, value: NodeHeaderValue): unknown;
   getHeader(name: string): NodeHeaderValue | undefined;
   getHeaderNames(): string[];

@@ -3,7 +3,13 @@
  * answer or hold the response of the handler.
  */
 import { holdResponse } from "./held-response.ts";
-import { type Interceptor, isRun, type ServedBody, type ServedRequest } from "./interceptor.ts";
+import {
+  type HandlerRun,
+  type Interceptor,
+  isRun,
+  type ServedBody,
+  type ServedRequest,
+} from "./interceptor.ts";
 import { nodeBody } from "./node-body.ts";
 import { sendOnNode } from "./node-response.ts";
 import type { NodeRequest, NodeResponse } from "./node-types.ts";
@@ -30,16 +36,34 @@ export async function beginOnNode<Native>(
     sendOnNode(response, begun);
     return undefined;
   }
-  if (begun.holdBytes > 0) return holdResponse(response, begun);
-  // A response that is sent as it is written has ended when its connection closes or takes the next one.
-  response.once("close", () => begun.sent(response.statusCode));
-  return { fail: (error) => Promise.reject(error) };
+  return begun.holdBytes > 0 ? holdResponse(response, begun) : sendResponse(response, begun);
 }
 
-/** `native` is the request of the framework, and `request` the one of Node. */
+/**
+ * A response that is sent as it is written ends when its connection closes or takes the next one. After a
+ * handler that threw, `sent` follows `failed`; the run ignores it.
+ */
+function sendResponse(response: NodeResponse, run: HandlerRun): NodeRun {
+  onClose(response, () => run.sent(response.statusCode));
+  return {
+    async fail(error) {
+      await run.failed(error);
+      throw error;
+    },
+  };
+}
+
+/** Also calls the listener if the connection has closed before, because the event does not come again. */
+function onClose(response: NodeResponse, listener: () => void): void {
+  if (response.destroyed || response.stream?.destroyed) listener();
+  else response.once("close", listener);
+}
+
+/** `native` is the request of the framework, `request` and `response` are those of Node. */
 export function servedNode<Native>(
   native: Native,
   request: NodeRequest,
+  response: NodeResponse,
   more: { readonly target?: string | undefined; body?(maxBytes: number): Promise<ServedBody> } = {},
 ): ServedRequest<Native> {
   const { target = request.url ?? "/", body = (maxBytes) => nodeBody(request, maxBytes) } = more;
@@ -51,6 +75,7 @@ export function servedNode<Native>(
       return typeof value === "object" ? value.join(", ") : value;
     },
     body,
+    onGone: (listener) => onClose(response, listener),
     native,
   };
 }

@@ -10,6 +10,7 @@ export function servedFetch<Native>(native: Native, request: Request): ServedReq
     target: pathname + search,
     header: (name) => request.headers.get(name) ?? undefined,
     body: (maxBytes) => fetchBody(request, maxBytes),
+    onGone: (listener) => request.signal.addEventListener("abort", listener),
     native,
   };
 }

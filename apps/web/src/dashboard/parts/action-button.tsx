@@ -11,9 +11,6 @@ interface ActionButtonProps {
   readonly question?: string;
   readonly isAccent?: boolean;
   readonly isDisabled?: boolean;
-  readonly isSmall?: boolean;
-  /** The key that presses the button. */
-  readonly clickKey?: string;
   act(): Promise<unknown>;
   /** After the action has succeeded. */
   onDone?(): void;
@@ -57,9 +54,8 @@ export function ActionButton(props: ActionButtonProps) {
       ) : (
         <button
           type="button"
-          class={`button ${isAccent ? "accent" : ""} ${props.isSmall === true ? "small" : ""}`}
+          class={isAccent ? "button accent" : "button"}
           disabled={isDisabled || isBusy.value}
-          data-key={props.clickKey}
           onClick={() => {
             if (question === undefined) void run();
             else isAsking.value = true;

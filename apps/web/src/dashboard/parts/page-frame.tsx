@@ -4,8 +4,6 @@ import { Notice } from "../../components/notice.tsx";
 
 interface PageFrameProps {
   readonly title: string;
-  /** A link to the list that the page belongs to. */
-  readonly parent?: ComponentChildren;
   readonly problem?: string;
   /** False until the first response. */
   readonly isLoaded?: boolean;
@@ -14,16 +12,11 @@ interface PageFrameProps {
 }
 
 export function PageFrame(props: PageFrameProps) {
-  const { title, parent, problem = "", isLoaded = true, actions, children } = props;
+  const { title, problem = "", isLoaded = true, actions, children } = props;
   return (
     <div class="page stage">
       <div class="page-head">
-        <div class="page-title">
-          {parent !== undefined && <p class="page-parent">{parent}</p>}
-          <h1>
-            <bdi>{title}</bdi>
-          </h1>
-        </div>
+        <h1>{title}</h1>
         {actions !== undefined && <div class="actions">{actions}</div>}
       </div>
       {problem !== "" && <Notice tone="bad">{problem}</Notice>}

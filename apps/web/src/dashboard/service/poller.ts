@@ -8,14 +8,12 @@ export interface PollerOptions<T> {
   readonly clock: Pick<TimeSource, "alarm">;
   /** From a response to the next request. */
   readonly everyMs: number;
-  /** Requests that follow an event wait this long. Default: `EVENT_DELAY_MS`. */
-  readonly eventDelayMs?: number | undefined;
   load(): Promise<T>;
   onLoaded(value: T): void;
   onFailed(error: unknown): void;
 }
 
-/** Many events cause one request. */
+/** Requests that follow an event wait this long, so that many events cause one request. */
 export const EVENT_DELAY_MS = 500;
 
 export class Poller<T> {
@@ -51,11 +49,7 @@ export class Poller<T> {
       return;
     }
     this.#isSoon = true;
-    this.#schedule(this.#eventDelayMs);
-  }
-
-  get #eventDelayMs(): number {
-    return this.#options.eventDelayMs ?? EVENT_DELAY_MS;
+    this.#schedule(EVENT_DELAY_MS);
   }
 
   /** Stops until the next `request`. */
@@ -82,7 +76,7 @@ export class Poller<T> {
     this.#isLoading = false;
     if (this.#isStopped || this.#isPaused) return;
     this.#isSoon = this.#isOutdated;
-    this.#schedule(this.#isOutdated ? this.#eventDelayMs : this.#options.everyMs);
+    this.#schedule(this.#isOutdated ? EVENT_DELAY_MS : this.#options.everyMs);
   }
 
   #schedule(ms: number): void {

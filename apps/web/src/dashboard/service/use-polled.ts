@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { useEffect, useRef } from "preact/hooks";
 import { type EventView, problemOf } from "./client.ts";
-import { onFollowing, onLive, requestOnce } from "./live.ts";
+import { onLive } from "./live.ts";
 import { Poller } from "./poller.ts";
 
 export interface Polled<T> {
@@ -17,8 +17,6 @@ export interface Polled<T> {
 
 interface PolledOptions {
   readonly everyMs: number;
-  /** After an event. Default: that of `Poller`. */
-  readonly eventDelayMs?: number;
   /** Whether the event changes what the page shows. Default: none does. */
   readonly isConcerned?: (event: EventView) => boolean;
 }
@@ -27,7 +25,7 @@ interface PolledOptions {
 export function usePolled<T>(
   key: string,
   load: () => Promise<T>,
-  { everyMs, eventDelayMs, isConcerned = () => false }: PolledOptions,
+  { everyMs, isConcerned = () => false }: PolledOptions,
 ): Polled<T> {
   const state = useSignal<{ readonly key: string; readonly data?: T; readonly problem: string }>({
     key,
@@ -38,7 +36,6 @@ export function usePolled<T>(
     const started = new Poller<T>({
       clock: systemClock,
       everyMs,
-      eventDelayMs,
       load,
       onLoaded: (data) => {
         state.value = { key, data, problem: "" };
@@ -50,15 +47,16 @@ export function usePolled<T>(
       },
     });
     poller.current = started;
-    requestOnce(started);
-    const stopFollowing = onFollowing(started);
+    started.request();
+    const follow = () => (document.hidden ? started.pause() : started.request());
+    document.addEventListener("visibilitychange", follow);
     const stopListening = onLive((message) => {
       if (message === "reset" || isConcerned(message)) started.requestSoon();
     });
     return () => {
       started.stop();
       stopListening();
-      stopFollowing();
+      document.removeEventListener("visibilitychange", follow);
     };
   }, [key]);
   const { value } = state;
@@ -66,6 +64,6 @@ export function usePolled<T>(
   return {
     data: isCurrent ? value.data : undefined,
     problem: isCurrent ? value.problem : "",
-    reload: () => poller.current && requestOnce(poller.current),
+    reload: () => poller.current?.request(),
   };
 }

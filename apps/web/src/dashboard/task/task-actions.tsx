@@ -20,7 +20,6 @@ export function TaskActions({ task, onDone }: TaskActionsProps) {
         <ActionButton
           label="Retry now"
           isAccent
-          clickKey="r"
           act={() => client.retryNow(taskId)}
           onDone={onDone}
         />

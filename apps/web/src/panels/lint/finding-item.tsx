@@ -1,5 +1,4 @@
-/** Finding item: severity, problem, fix, the documentation of the rule, and a button that applies the fix. */
-import { useSignal } from "@preact/signals";
+/** Finding item: severity, problem, fix, and a button that applies the fix. */
 import type { Severity } from "@redrive/simulator";
 import type { FixableFinding } from "../../worker/lint-requests.ts";
 
@@ -15,7 +14,7 @@ const SEVERITY_LABELS: Readonly<Record<Severity, string>> = {
 };
 
 export function FindingItem({ finding, onFix }: FindingProps) {
-  const { severity, id, field, sentence, fix, fixed } = finding;
+  const { severity, id, field, sentence, fix, docs, fixed } = finding;
   return (
     <li class={`finding ${severity}`}>
       <p class="finding-head">
@@ -24,7 +23,7 @@ export function FindingItem({ finding, onFix }: FindingProps) {
       <p>{sentence}</p>
       <p class="finding-fix">{fix}</p>
       <div class="finding-foot">
-        <RuleDocs id={id} />
+        <code title={`Rule ${id} is documented in ${docs}`}>{docs}</code>
         {fixed !== undefined && onFix !== undefined && (
           <button
             type="button"
@@ -37,28 +36,5 @@ export function FindingItem({ finding, onFix }: FindingProps) {
         )}
       </div>
     </li>
-  );
-}
-
-function RuleDocs({ id }: { readonly id: string }) {
-  const text = useSignal("Loading…");
-  const load = async () => {
-    const { loadRuleDocs } = await import("./rule-docs.ts");
-    text.value = await loadRuleDocs(id);
-  };
-  return (
-    <details
-      class="rule-docs"
-      onToggle={() => {
-        load().catch(() => {
-          text.value = "The documentation could not be loaded.";
-        });
-      }}
-    >
-      <summary>
-        <code>{id}</code>
-      </summary>
-      <p>{text.value}</p>
-    </details>
   );
 }

@@ -14,7 +14,6 @@ import { loadPolicy } from "../../panels/policy/load-policy.ts";
 import { PolicyPicker } from "../../panels/policy/policy-picker.tsx";
 import {
   changePolicy,
-  changeStrategy,
   outageMs,
   policy,
   policyName,
@@ -22,7 +21,8 @@ import {
   retryAfterMs,
   setPolicy,
 } from "./curve-store.ts";
-import { type StrategyId, strategyLabels, strategyOf } from "./strategy.ts";
+import { DelayListField } from "./delay-list-field.tsx";
+import { type StrategyId, strategyLabels, strategyOf, withStrategy } from "./strategy.ts";
 
 const STRATEGIES = (Object.keys(strategyLabels) as StrategyId[]).map((value) => ({
   value,
@@ -33,10 +33,6 @@ const DAY_MS = 86_400_000;
 
 /** Loaded lazily: the panel is below the fold, and its rules are as large as the rest of the view. */
 const lint = () => import("./curve-lint.tsx").then(({ CurveLint }) => CurveLint);
-
-/** Few readers type a list. */
-const delayList = () =>
-  import("./delay-list-field.tsx").then(({ DelayListField }) => DelayListField);
 
 export function CurveControls() {
   const problem = useSignal("");
@@ -56,14 +52,12 @@ export function CurveControls() {
           isWide
           value={strategyOf(document) ?? ("" as StrategyId)}
           options={STRATEGIES}
-          onChange={(id) => {
-            problem.value = changeStrategy(id);
-          }}
+          onChange={(id) => set(withStrategy(document, id))}
         />
         {document.delaysMs === undefined ? (
           <CurveFields onChange={set} />
         ) : (
-          <LazyPart height="9rem" load={delayList} props={{ document, onChange: set }} />
+          <DelayListField document={document} onChange={set} />
         )}
         {resolved.value.jitterType === "PROPORTIONAL" && <RatioField onChange={set} />}
         <Problem message={problem.value} />

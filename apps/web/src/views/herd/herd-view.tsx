@@ -192,7 +192,6 @@ export const herdView: View<"herd"> = {
         await currentResult(herdQuery);
         return drawing.current;
       },
-      caption: () => `${formatInteger(clients.value)} clients, ${inputText()}`,
       rows: async () => herdRows(await currentResult(herdQuery)),
       json,
       policy: async () => lowestPeak(await currentResult(herdQuery))?.document ?? {},

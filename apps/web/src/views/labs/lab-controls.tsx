@@ -9,7 +9,6 @@ import {
   isStopped,
   labProblem,
   resume,
-  runAll,
   runningId,
   runningText,
   runOf,
@@ -30,16 +29,14 @@ export function LabControls() {
         <ul class="lab-list">
           {entries.value.map(({ id, title }) => (
             <li key={id}>
-              <label class="toggle">
+              <label class="toggle" title={title}>
                 <input
                   type="checkbox"
                   checked={wanted.value.length === 0 || wanted.value.includes(id)}
                   disabled={isLast(id)}
                   onChange={(event) => choose(id, event.currentTarget.checked)}
                 />
-                <span>
-                  {title} <code class="faint">{id}</code>
-                </span>
+                <span>{id}</span>
               </label>
               <Mark id={id} />
             </li>
@@ -99,7 +96,7 @@ function Progress() {
         </button>
       )}
       {!isRunning && done < total && (
-        <button type="button" class="button accent" onClick={runAll}>
+        <button type="button" class="button accent" onClick={resume}>
           Run the remaining labs
         </button>
       )}

@@ -15,7 +15,6 @@ import { LabControls } from "./lab-controls.tsx";
 import { LabPanel } from "./lab-panel.tsx";
 import {
   doneRuns,
-  isAllWanted,
   isBusy,
   resume,
   seed,
@@ -108,7 +107,6 @@ export const labsView: View<"labs"> = {
       resume();
     },
   reset() {
-    isAllWanted.value = false;
     seed.value = FIRST_SEED;
     wanted.value = [];
     resume();
@@ -126,7 +124,6 @@ export const labsView: View<"labs"> = {
         await reports();
         return overview.current;
       },
-      caption: () => `seed ${seed.value}`,
       rows: async () => labRows(await reports()),
       json,
     }),

@@ -89,9 +89,7 @@ function addDocsRoutes(app: FastifyInstance): void {
   app.get(
     "/docs",
     hide,
-    page("text/html; charset=utf-8", () => {
-      return docsPage(app.swagger(), app.hasRoute({ method: "GET", url: "/ui/docs" }));
-    }),
+    page("text/html; charset=utf-8", () => docsPage(app.swagger())),
   );
   app.get(
     "/docs/style.css",

@@ -2,21 +2,18 @@
 
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import { isUndecided, reportRows } from "@redrive/simulator/text";
+import { reportRows } from "@redrive/simulator/text";
 import { Stat, Stats } from "../../../components/stat.tsx";
 import { countsIn, endOf, faultPeriodOf } from "../chart/columns.ts";
 import { isBusy, isStale } from "../state/runs.ts";
 import { phases } from "../state/system-store.ts";
 
 export function isBad(report: Report): boolean {
-  const isLost = report.recoveryMs === null && !isUndecided(report);
-  return isLost || (report.calls > 0 && report.succeeded === 0);
+  return report.recoveryMs === null || (report.calls > 0 && report.succeeded === 0);
 }
 
-export function recoveryText(report: Report): string {
-  const { recoveryMs } = report;
+export function recoveryText({ recoveryMs }: Report): string {
   if (recoveryMs === undefined) return "no fault";
-  if (isUndecided(report)) return "too short";
   if (recoveryMs === null) return "never";
   return recoveryMs === 0 ? "immediately" : formatDuration(recoveryMs);
 }
@@ -71,15 +68,10 @@ function Recovery({ report }: { readonly report: Report }) {
     <Stat
       label="Recovers"
       value={recoveryText(report)}
-      tone={recoveryMs === null && !isUndecided(report) ? "bad" : "plain"}
-      note={recoveryNote(report)}
+      tone={recoveryMs === null ? "bad" : "plain"}
+      note={recoveryMs === undefined ? "nothing to recover from" : "after the fault"}
     />
   );
-}
-
-function recoveryNote(report: Report): string {
-  if (report.recoveryMs === undefined) return "nothing to recover from";
-  return isUndecided(report) ? "observe it for longer" : "after the fault";
 }
 
 /** Successful calls per second after the faults and during them. */

@@ -1,0 +1,2 @@
+/** Scope: the name under which tracers and meters are created. */
+export const SCOPE = "redrive";
