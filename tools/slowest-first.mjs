@@ -7,16 +7,28 @@ import { relative, sep } from "node:path";
 import { BaseSequencer } from "vitest/node";
 import { root } from "./setup/root.mjs";
 
-/** Slowest first, from about a minute of one core to 15 seconds. */
+/** Slowest first, from more than a minute of one core to 20 seconds. */
 export const SLOWEST = [
+  "test/browser/web-system.test.ts",
   "test/labs/labs.test.ts",
+  "test/browser/web-labs.test.ts",
+  "test/e2e/serve.test.ts",
+  "test/browser/web-shell.test.ts",
+  "test/e2e/cli-sim.test.ts",
+  "test/browser/web-curve.test.ts",
+  "test/faults/fleet.test.ts",
   "test/simulation/seeds-0.test.ts",
   "test/simulation/seeds-1.test.ts",
+  "test/browser/web-herd.test.ts",
+  "test/browser/web-system-links.test.ts",
   "test/agreement/guards-sqlite.test.ts",
+  "test/browser/web-advisor.test.ts",
   "test/faults/outbox-kill.test.ts",
+  "test/e2e/move-store.test.ts",
   "test/http/restart.test.ts",
+  "faces/service/src/stores/postgres/postgres-store.test.ts",
+  "test/browser/web-current-results.test.ts",
   "test/faults/kill.test.ts",
-  "test/faults/fleet.test.ts",
   "test/faults/disk.test.ts",
   "test/http/endurance.test.ts",
   "test/agreement/guards.test.ts",
