@@ -1,6 +1,7 @@
 /**
- * `npm run screenshots`: takes screenshots of every view in light mode, in dark mode and on a phone,
- * with the real service and a real browser, and writes them to docs/pictures.
+ * `npm run screenshots`: takes screenshots of every view of the simulator and every page of the
+ * dashboard, in light mode, in dark mode and on a phone, with a real service and a real browser, and
+ * writes them to docs/pictures. `npm run screenshots -- curve` draws one view, `-- dashboard` the pages.
  */
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
@@ -28,7 +29,7 @@ const LOOKS = [
   },
   {
     name: "phone",
-    options: { colorScheme: "light", viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
+    options: { colorScheme: "light", viewport: { width: 390, height: 844 } },
   },
 ];
 
@@ -54,6 +55,10 @@ try {
   mkdirSync(FOLDER, { recursive: true });
   for (const view of VIEWS.filter((name) => wanted.length === 0 || wanted.includes(name))) {
     for (const look of LOOKS) await draw(view, look);
+  }
+  if (wanted.length === 0 || wanted.includes("dashboard")) {
+    const { drawDashboard } = await import("./screenshots/dashboard-pages.mjs");
+    await drawDashboard(browser, FOLDER);
   }
 } finally {
   await browser.close();

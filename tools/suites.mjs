@@ -29,9 +29,15 @@ export const suites = [
     except: [],
     isolated: true,
   },
-  { name: "cross", roots: ["test"], except: ["test/browser", "test/fleet"], isolated: true },
+  {
+    name: "cross",
+    roots: ["test"],
+    except: ["test/browser", "test/fleet", "test/large"],
+    isolated: true,
+  },
   { name: "browser", roots: ["test/browser"], except: [], isolated: true },
   { name: "fleet", roots: ["test/fleet"], except: [], isolated: true, onRequest: true },
+  { name: "large", roots: ["test/large"], except: [], isolated: true, onRequest: true },
 ];
 
 /** Set by `tools/test.mjs`: files with missing needs, one per line. */

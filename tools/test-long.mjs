@@ -2,7 +2,8 @@
  * `npm run test:long`: runs what `npm test` runs, with more repetitions. The simulation runs ten
  * thousand seeds instead of 500 (and including those) on all cores, the faces agree on a thousand
  * documents instead of 250, the labs run in full, every property test has new inputs, and the service
- * is killed more often. A failure prints the seed that repeats it.
+ * is killed more often. The dashboard shows 100,000 tasks, and axe examines each of its pages in both
+ * looks. A failure prints the seed that repeats it.
  */
 import { randomInt } from "node:crypto";
 import { PROPERTY_SEED_VARIABLE } from "./property-seed.mjs";
@@ -23,7 +24,10 @@ say(isPassed ? "The simulation passed" : "The simulation failed");
 
 process.env[PROPERTY_SEED_VARIABLE] ??= String(randomInt(2 ** 31));
 say(`Property tests use ${PROPERTY_SEED_VARIABLE}=${process.env[PROPERTY_SEED_VARIABLE]}`);
-process.argv.push("unit", "cross", "core/src", "faces", "test/agreement", "test/labs");
-process.argv.push("test/simulation/mutants", "test/faults/kill", "test/faults/outbox-kill");
+process.env["REDRIVE_LOOKS"] ??= "all";
+process.argv.push("unit", "cross", "browser", "large");
+process.argv.push("core/src", "faces", "test/agreement", "test/labs", "test/simulation/mutants");
+process.argv.push("test/faults/kill", "test/faults/outbox-kill", "test/large");
+process.argv.push("test/browser/dashboard.test.ts");
 await import("./test.mjs");
 if (!isPassed) process.exitCode = 1;

@@ -8,6 +8,7 @@ import { defineConfig, type Plugin } from "vite";
 import { pageNames } from "./src/app/pages.ts";
 
 const DIST = fileURLToPath(new URL("dist/", import.meta.url));
+const LINT_DOCS = fileURLToPath(new URL("../../docs/lint.md", import.meta.url));
 
 /** The same policy as the service's header. Static hosts do not send that header. */
 const CONTENT_POLICY =
@@ -26,6 +27,8 @@ function pages(): Plugin {
     ],
     closeBundle() {
       for (const name of pageNames) copyFileSync(`${DIST}index.html`, `${DIST}${name}.html`);
+      // As text, for the lint findings of the pages.
+      copyFileSync(LINT_DOCS, `${DIST}lint.txt`);
     },
   };
 }
@@ -48,7 +51,7 @@ export default defineConfig({
           groups: [
             {
               name: "parts",
-              test: /src\/(?:app|chart|components|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client))/u,
+              test: /src\/(?:app|chart|components|views\/curve\/waits-chart|exports\/export-menu|schedule\/schedule\.ts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client)|policy\/(?:compiled-policy|backoff|delay-curve|jitter|policy|preset-policies|presets|error-classes|status-range)\.ts|time\/duration|text\/policy-summary)/u,
             },
           ],
         },

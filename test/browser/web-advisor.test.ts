@@ -121,7 +121,7 @@ describe("the conversation", () => {
       "Idempotency keyrequired",
     );
     const row = page.locator(".answer-row", { hasText: "idempotent" });
-    expect(await row.textContent()).toContain("sets idempotency key required");
+    expect(await row.textContent()).toContain("sets idempotency key to required");
     expect(await page.locator(".outcome, .advised").count()).toBe(0);
     await page.context().close();
   });

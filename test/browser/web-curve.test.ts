@@ -195,6 +195,12 @@ describe("the controls", () => {
     await list.fill("1s, 2s, 500ms");
     await list.blur();
     await eventually(() => waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
+    await page.getByRole("radio", { name: "Full jitter" }).check();
+    const value = (name: string) => page.getByRole("spinbutton", { name }).inputValue();
+    expect([await value("Attempts"), await value("Max")]).toEqual(["8", "20000"]);
+    await page.getByRole("spinbutton", { name: "Base" }).fill("9999999");
+    await page.keyboard.press("Enter");
+    await page.getByText("The deadline must be at least").waitFor();
     await page.context().close();
   });
 
@@ -236,14 +242,36 @@ describe("the controls", () => {
   });
 });
 
-test("the logarithmic scale is part of the link", async () => {
+test("the scale is part of the link: it is logarithmic at first", async () => {
   const { page } = await openPage(opened.browser, opened.site.url);
-  await page.getByLabel("logarithmic").check();
-  await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({ run: { log: true } });
-  const other = await openPage(opened.browser, page.url());
-  expect(await other.page.getByLabel("logarithmic").isChecked()).toBe(true);
+  const toggle = page.getByLabel("logarithmic");
+  expect(await toggle.isChecked()).toBe(true);
+  await toggle.uncheck();
+  await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({
+    run: { log: false },
+  });
+  await page.reload();
+  expect(await toggle.isChecked()).toBe(false);
   await page.context().close();
-  await other.page.context().close();
+});
+
+test("the chart can be read at every size: no label is cut off, and the pointer reads a column", async () => {
+  const delays = { initialDelayMs: 60_000, maxDelayMs: 3_600_000, totalBudgetMs: 864_000_000 };
+  const policy = { ...delays, maxAttempts: 20 };
+  const hash = encodeRun({ view: "curve", seed: 1, policy });
+  const { page } = await openPage(opened.browser, `${opened.site.url}#${hash}`);
+  const chart = page.locator(".chart").first();
+  const ticks = await chart.locator("text.tick.end").allTextContents();
+  expect(ticks).toEqual(["0", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min", "1 h"]);
+  const lefts = await chart
+    .locator("text.tick.end")
+    .evaluateAll((all) => all.map((one) => (one as SVGTextElement).getBBox().x));
+  expect(Math.min(...lefts)).toBeGreaterThanOrEqual(0);
+  expect(await chart.locator(".wait text.halo").count()).toBe(0);
+  const box = (await chart.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+  await page.mouse.move(box.x + box.width - 20, box.y + 100);
+  await page.getByText("Attempt 20: after a wait of").waitFor();
+  await page.context().close();
 });
 
 describe("the strategy table", () => {
@@ -259,6 +287,9 @@ describe("the strategy table", () => {
     expect(cells).toEqual(["100 %", "12.7 s", "1", "100 %"]);
     const full = await row("Full jitter").locator("td.number").allTextContents();
     expect(Number.parseFloat(full[0] ?? "")).toBeLessThan(25);
+    const bucket = await row("Exponential + token bucket").locator("td.number").allTextContents();
+    expect(bucket[0]).toBe("10 %");
+    expect(await page.locator("path.overlay").count()).toBe(16);
     expect(await seriousFindings(page)).toEqual([]);
     await page.context().close();
   });
@@ -279,6 +310,8 @@ describe("exports", () => {
       return [document.documentElement.tagName, document.querySelectorAll("circle").length];
     }, svg);
     expect(parsed).toEqual(["svg", 8]);
+    expect(svg).toContain("seed 1");
+    expect(svg).toContain(">possible range</text>");
     const csv = (await exported(page, "CSV")).body.toString().trim().split("\n");
     expect(csv.map((line) => line.split(",")[1])).toEqual([
       "waitMs",

@@ -55,7 +55,7 @@ describe("a link", () => {
     const { page } = await openPage(opened.browser, onSite(opened.site, url));
     await allDone(page, 1);
     expect(await page.getByLabel("Seed").inputValue()).toBe("3");
-    expect(await page.locator("details.lab h2").textContent()).toBe("Nested layers multiply");
+    expect(await page.locator("details.lab h2").textContent()).toBe("Nested layers multiply tiers");
     await page.context().close();
   });
 
@@ -105,8 +105,12 @@ describe("a lab", () => {
 });
 
 describe("running", () => {
-  test("can be stopped and resumed", async () => {
+  test("starts with the open lab only, and the rest can be run, stopped and resumed", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#labs`);
+    await progress(page)
+      .filter({ hasText: new RegExp(`^1 of ${labs.length} labs finished$`, "u") })
+      .waitFor({ timeout: MAX_MS });
+    await page.getByRole("button", { name: "Run the remaining labs" }).click();
     const stop = page.getByRole("button", { name: "Stop", exact: true });
     await stop.waitFor();
     await stop.click();

@@ -156,7 +156,13 @@ test("keys open the views, and open and close the shortcut dialog", async () => 
   }
   await page.keyboard.press("g");
   await page.keyboard.press("h");
-  await page.locator('nav a[aria-current=page]:has-text("Herd")').waitFor();
+  const current = (view: string) =>
+    page.locator(`nav[aria-label=Views] a[aria-current=page]:has-text("${view}")`).waitFor();
+  await current("Herd");
+  await page.keyboard.press("3");
+  await current("System");
+  await page.goBack();
+  await current("Herd");
   await page.keyboard.press("?");
   await page.locator("dialog[open]").waitFor();
   await page.keyboard.press("Escape");

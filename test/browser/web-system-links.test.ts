@@ -177,13 +177,13 @@ describe("the scenario document", () => {
     await page.getByText("Scenario as JSON").click();
     const area = page.getByLabel("Scenario document");
     await area.fill('{ "clients": { "kind": "OPEN", "ratePerSecnd": 5 } }');
-    await page.getByRole("button", { name: "Apply" }).click();
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
     await page.locator(".json-problem", { hasText: "ratePerSecond" }).waitFor();
     await area.fill("{");
-    await page.getByRole("button", { name: "Apply" }).click();
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
     await page.locator(".json-problem", { hasText: "not JSON" }).waitFor();
     await area.fill(JSON.stringify(scenarios["brownout"]));
-    await page.getByRole("button", { name: "Apply" }).click();
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
     await page.locator(".verdict", { hasText: "recovers at once" }).waitFor();
     expect(await page.getByLabel("Preset").inputValue()).toBe("brownout");
     await page.context().close();

@@ -76,7 +76,7 @@ describe("a session", () => {
     const origin = `http://${host()}`;
     expect((await create(cookie, { origin })).json.code).toBe("FORBIDDEN");
     const who = await server.call({ method: "GET", path: "/ui/session", headers: { cookie } });
-    expect(who.json).toEqual({ tenantId: "acme", scopes: ["tasks:read"] });
+    expect(who.json).toEqual({ tenantId: "acme", scopes: ["tasks:read"], requiresKey: true });
     expect((await server.call({ method: "GET", path: "/ui/session" })).status).toBe(401);
   });
 

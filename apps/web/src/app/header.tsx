@@ -36,7 +36,6 @@ export function Header({ page, onOpen, children }: HeaderProps) {
               {label}
             </a>
           ))}
-        {served && <a href="../docs">API docs</a>}
       </nav>
       {children}
     </header>

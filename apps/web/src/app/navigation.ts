@@ -48,10 +48,10 @@ function scheduleAddress(hash: string): void {
   });
 }
 
-/** Opens a view in its last state. */
+/** Opens a view in its last state, as a click on its tab does: Back returns from it. */
 export function goTo(id: ViewId): void {
   problem.value = "";
-  void show(id);
+  if (current.peek()?.id !== id) location.hash = `#${id}`;
 }
 
 /** A link to the current state of the view. */

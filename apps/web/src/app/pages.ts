@@ -10,6 +10,8 @@ export const pageNames = [
   "dead-letters",
   "redrives",
   "policies",
+  "settings",
+  "docs",
 ] as const;
 
 export type PageName = (typeof pageNames)[number];
@@ -25,6 +27,8 @@ export const menuPages: readonly { readonly name: PageName; readonly label: stri
   { name: "redrives", label: "Redrives" },
   { name: "policies", label: "Policies" },
   { name: "simulator", label: "Simulator" },
+  { name: "settings", label: "Settings" },
+  { name: "docs", label: "API docs" },
 ];
 
 /**

@@ -7,7 +7,7 @@ import type { AnyView } from "../views/view.ts";
 import { Header } from "./header.tsx";
 import { addressProblem, dismissProblem, openView } from "./navigation.ts";
 import { ShortcutDialog } from "./shortcut-dialog.tsx";
-import { isShortcutDialogOpen } from "./shortcuts.ts";
+import { isShortcutDialogOpen, shortcuts } from "./shortcuts.ts";
 import { Toolbar } from "./toolbar.tsx";
 import { entryOf, viewEntries } from "./view-list.ts";
 
@@ -30,7 +30,7 @@ export function Shell() {
         )}
         {view === undefined ? <p class="loading">Loading…</p> : <Workbench view={view} />}
       </main>
-      <ShortcutDialog />
+      <ShortcutDialog shown={isShortcutDialogOpen} shortcuts={shortcuts} />
       <LazyCodeDialog />
     </>
   );
@@ -45,7 +45,7 @@ function KeysButton() {
   return (
     <button
       type="button"
-      class="button quiet"
+      class="button quiet keys-button"
       aria-haspopup="dialog"
       onClick={() => {
         isShortcutDialogOpen.value = true;

@@ -1,10 +1,16 @@
 /** Shortcut dialog: lists the keyboard shortcuts of the page. */
+import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { isShortcutDialogOpen, shortcuts } from "./shortcuts.ts";
+import type { Shortcut } from "./shortcuts.ts";
 
-export function ShortcutDialog() {
+interface ShortcutDialogProps {
+  readonly shown: Signal<boolean>;
+  readonly shortcuts: readonly Shortcut[];
+}
+
+export function ShortcutDialog({ shown, shortcuts }: ShortcutDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const isOpen = isShortcutDialogOpen.value;
+  const isOpen = shown.value;
   useEffect(() => {
     if (isOpen && !dialog.current?.open) dialog.current?.showModal();
     if (!isOpen && dialog.current?.open) dialog.current.close();
@@ -15,7 +21,7 @@ export function ShortcutDialog() {
       class="sheet"
       aria-labelledby="sheet-title"
       onClose={() => {
-        isShortcutDialogOpen.value = false;
+        shown.value = false;
       }}
     >
       <h2 id="sheet-title">Keyboard</h2>

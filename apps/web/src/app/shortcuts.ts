@@ -35,7 +35,7 @@ export function startShortcuts(): void {
 }
 
 /** Keys typed into a field are not shortcuts. */
-function isTyping(target: EventTarget | null): boolean {
+export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   const isText =
     target instanceof HTMLInputElement && !["range", "radio", "checkbox"].includes(target.type);

@@ -3,14 +3,20 @@ import { batch, type Signal, useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { copyText } from "../components/clipboard.ts";
 import { Menu, MenuItem } from "../components/menu.tsx";
+import type { AppliedRun } from "../exports/apply-run.ts";
 import type { ExportItem } from "../exports/export-menu.ts";
 import type { AnyView } from "../views/view.ts";
+import { isServed } from "./header.tsx";
 import { shareAddress } from "./navigation.ts";
 
 export function Toolbar({ view }: { readonly view: AnyView }) {
   const status = useSignal("");
   const share = async () => {
-    status.value = await copyLink(shareAddress(view));
+    const text = await copyLink(shareAddress(view));
+    status.value = text;
+    systemClock.alarm(STATUS_SHOWN_MS, () => {
+      if (status.peek() === text) status.value = "";
+    });
   };
   const items = view.exports?.() ?? [];
   return (
@@ -43,6 +49,11 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
           }
         </Menu>
       )}
+      {isServed() && (view.id === "curve" || view.id === "system") && (
+        <button type="button" class="button" onClick={() => void apply(view.state())}>
+          Apply to…
+        </button>
+      )}
       <button
         type="button"
         class="button quiet"
@@ -56,6 +67,14 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
     </div>
   );
 }
+
+async function apply(run: AppliedRun): Promise<void> {
+  const { applyRun } = await import("../exports/apply-run.ts");
+  await applyRun(run);
+}
+
+/** How long a message stays that asks for nothing. */
+const STATUS_SHOWN_MS = 4000;
 
 /** An export that takes longer than this shows a status. */
 const STATUS_DELAY_MS = 300;

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { linearScale, linearTicks, logScale, niceMax } from "./scale.ts";
-import { timeAxis } from "./time-axis.ts";
+import { formatLogTick, logTimeTicks, timeAxis } from "./time-axis.ts";
 
 const positive = fc.double({ min: 1e-3, max: 1e12, noNaN: true });
 
@@ -54,6 +54,13 @@ describe("scales", () => {
     );
   });
 
+  test("each tick of a logarithmic time axis has its own short name", () => {
+    const texts = logTimeTicks(10, 60 * 86_400_000).map(formatLogTick);
+    expect(new Set(texts).size).toBe(texts.length);
+    expect(texts).toEqual("0|10 ms|100 ms|1 s|10 s|1 min|10 min|1 h|10 h|2 d|20 d".split("|"));
+    expect(logTimeTicks(10, 5000)).toEqual([0, 10, 100, 1000]);
+  });
+
   test("a time axis uses the unit that fits its longest duration", () => {
     expect(timeAxis(6400).ticks(4).map(timeAxis(6400).format)).toEqual([
       "0 s",
@@ -64,6 +71,7 @@ describe("scales", () => {
     ]);
     expect(timeAxis(90_000).format(60_000)).toBe("60 s");
     expect(timeAxis(36_000_000).format(7_200_000)).toBe("2 h");
-    expect(timeAxis(40).format(20)).toBe("0.02 s");
+    expect(timeAxis(40).format(20)).toBe("20 ms");
+    expect(timeAxis(1).format(0.2)).toBe("0.2 ms");
   });
 });

@@ -3,15 +3,17 @@ import { useSignal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-interface LazyPartProps {
+interface LazyPartProps<Props> {
   /** The CSS height of the placeholder, so that the content below does not jump. */
   readonly height: string;
-  load(): Promise<FunctionComponent>;
+  /** Passed on to the component. Default: none. */
+  readonly props?: Props;
+  load(): Promise<FunctionComponent<Props>>;
 }
 
-export function LazyPart({ height, load }: LazyPartProps) {
+export function LazyPart<Props extends object>({ height, load, props }: LazyPartProps<Props>) {
   const placeholder = useRef<HTMLDivElement>(null);
-  const loaded = useSignal<{ readonly Part: FunctionComponent } | undefined>(undefined);
+  const loaded = useSignal<{ readonly Part: FunctionComponent<Props> } | undefined>(undefined);
   useEffect(() => {
     const observer = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -27,5 +29,5 @@ export function LazyPart({ height, load }: LazyPartProps) {
     return <div ref={placeholder} style={{ minHeight: height }} />;
   }
   const { Part } = loaded.value;
-  return <Part />;
+  return <Part {...(props as Props)} />;
 }

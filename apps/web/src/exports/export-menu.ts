@@ -21,6 +21,8 @@ export interface ExportSources {
   readonly name: string;
   /** The chart on the page. */
   readonly drawing?: () => MaybePromise<SVGSVGElement | null>;
+  /** What the chart shows, for its image: for example the strategy and the seed. */
+  readonly caption?: () => string;
   /** The first row holds the column names. */
   readonly rows?: () => MaybePromise<readonly CsvRow[]>;
   /** The JSON that the command line prints with `--json`. */
@@ -33,13 +35,14 @@ export interface ExportSources {
 export function exportMenu({
   name,
   drawing,
+  caption,
   rows,
   json,
   policy,
   policyTitle,
 }: ExportSources): readonly ExportItem[] {
   return [
-    ...(drawing === undefined ? [] : pictures(name, drawing)),
+    ...(drawing === undefined ? [] : pictures(name, drawing, caption ?? (() => ""))),
     ...(rows === undefined ? [] : [csvFile(name, rows)]),
     ...(json === undefined ? [] : [jsonFile(name, json)]),
     ...(policy === undefined ? [] : [code(policy, policyTitle)]),
@@ -49,6 +52,7 @@ export function exportMenu({
 function pictures(
   name: string,
   drawing: NonNullable<ExportSources["drawing"]>,
+  caption: NonNullable<ExportSources["caption"]>,
 ): readonly ExportItem[] {
   return [
     {
@@ -56,7 +60,7 @@ function pictures(
       hint: "image at double size",
       async run() {
         const files = await import("./files.ts");
-        await files.downloadPng(name, await drawing());
+        await files.downloadPng(name, await drawing(), caption());
       },
     },
     {
@@ -64,7 +68,7 @@ function pictures(
       hint: "vector image",
       async run() {
         const files = await import("./files.ts");
-        files.downloadSvg(name, await drawing());
+        files.downloadSvg(name, await drawing(), caption());
       },
     },
   ];

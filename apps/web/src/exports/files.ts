@@ -17,12 +17,17 @@ export function downloadText(name: string, type: string, text: string): void {
   download(name, new Blob([text], { type: `${type};charset=utf-8` }));
 }
 
-export async function downloadPng(name: string, drawing: SVGSVGElement | null): Promise<void> {
-  download(`${name}.png`, await pngOf(assertOnPage(drawing)));
+/** `caption`: what the chart shows, for example the strategy and the seed. */
+export async function downloadPng(
+  name: string,
+  drawing: SVGSVGElement | null,
+  caption = "",
+): Promise<void> {
+  download(`${name}.png`, await pngOf(assertOnPage(drawing), caption));
 }
 
-export function downloadSvg(name: string, drawing: SVGSVGElement | null): void {
-  downloadText(`${name}.svg`, "image/svg+xml", svgText(assertOnPage(drawing)));
+export function downloadSvg(name: string, drawing: SVGSVGElement | null, caption = ""): void {
+  downloadText(`${name}.svg`, "image/svg+xml", svgText(assertOnPage(drawing), caption));
 }
 
 /** The chart is gone if the reader has left the view in the meantime. */
@@ -50,8 +55,8 @@ const STYLE_PROPERTIES = [
   "stroke-linejoin",
 ] as const;
 
-/** The chart as it looks now: with its styles as attributes and the page's background. */
-function svgText(drawing: SVGSVGElement): string {
+/** The chart as it looks now: its styles as attributes, the page's background, its title and legend. */
+function svgText(drawing: SVGSVGElement, caption: string): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const originals = [drawing, ...drawing.querySelectorAll("*")];
   for (const [index, element] of [copy, ...copy.querySelectorAll("*")].entries()) {
@@ -62,29 +67,78 @@ function svgText(drawing: SVGSVGElement): string {
   }
   for (const hidden of copy.querySelectorAll("[data-export=no]")) hidden.remove();
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.prepend(background(drawing));
+  frame(copy, drawing, caption);
   return `${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-function background(drawing: SVGSVGElement): SVGRectElement {
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const color = getComputedStyle(drawing.closest(".card") ?? document.body).backgroundColor;
-  for (const [name, value] of [
-    ["width", "100%"],
-    ["height", "100%"],
-    ["fill", color],
-  ] as const) {
-    rect.setAttribute(name, value);
-  }
-  return rect;
+/** Space above the chart for its title and caption, below it for its legend, and at the sides. */
+const HEAD = 52;
+const FOOT = 30;
+const SIDE = 12;
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+function sizeOf(drawing: SVGSVGElement): Size {
+  const { width, height } = drawing.getBoundingClientRect();
+  return { width: width + 2 * SIDE, height: HEAD + height + FOOT };
+}
+
+/** Adds the background, title, caption and legend around the chart. */
+function frame(copy: SVGSVGElement, drawing: SVGSVGElement, caption: string): void {
+  const { width, height } = sizeOf(drawing);
+  const card = drawing.closest(".card") ?? document.body;
+  const { backgroundColor, color } = getComputedStyle(card);
+  const box = { x: -SIDE, y: -HEAD, width, height, fill: backgroundColor };
+  const title = drawing.querySelector("title")?.textContent ?? "";
+  const text = { x: 0, fill: color, "font-family": getComputedStyle(card).fontFamily };
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
+  copy.setAttribute("viewBox", `${-SIDE} ${-HEAD} ${width} ${height}`);
+  copy.prepend(
+    element("rect", box),
+    element("text", { ...text, y: 20 - HEAD, "font-size": 15, "font-weight": 600 }, title),
+    element("text", { ...text, y: 39 - HEAD, "font-size": 12 }, caption),
+  );
+  const y = height - HEAD - FOOT + 18;
+  copy.append(...legendOf(card, { ...text, y, "font-size": 12 }));
+}
+
+/** The width of a character, about: the file has no layout. */
+const CHARACTER_PX = 6.5;
+
+function legendOf(card: Element, text: Attributes): readonly SVGElement[] {
+  let x = 0;
+  return [...card.querySelectorAll(".legend li, .readout dt")].flatMap((item) => {
+    const key = item.querySelector("rect, i");
+    if (key === null) return [];
+    const { fill: own, stroke, borderTopColor } = getComputedStyle(key);
+    const fill = key instanceof SVGElement ? own : borderTopColor;
+    const label = item.textContent ?? "";
+    const [markX, labelX] = [x, x + 20];
+    x = labelX + CHARACTER_PX * label.length + 20;
+    const mark = { x: markX, y: Number(text["y"]) - 8, width: 14, height: 8, rx: 2, fill, stroke };
+    return [element("rect", mark), element("text", { ...text, x: labelX }, label)];
+  });
+}
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+function element(name: string, attributes: Attributes, text = ""): SVGElement {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  if (text !== "") made.textContent = text;
+  return made;
 }
 
 /** Pixels per page pixel, for high-density screens and slides. */
 const PNG_SCALE = 2;
 
-async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
-  const { width, height } = drawing.getBoundingClientRect();
-  const url = URL.createObjectURL(new Blob([svgText(drawing)], { type: "image/svg+xml" }));
+async function pngOf(drawing: SVGSVGElement, caption: string): Promise<Blob> {
+  const { width, height } = sizeOf(drawing);
+  const url = URL.createObjectURL(new Blob([svgText(drawing, caption)], { type: "image/svg+xml" }));
   try {
     const image = new Image(width, height);
     image.src = url;

@@ -1,6 +1,7 @@
 /** Strategy requests: measures of one policy under every backoff strategy. */
 import type { PolicyDocument } from "@redrive/core";
-import { coverage, herd, schedule, strategyDocument } from "@redrive/simulator";
+import { coverage, herd, type Schedule, schedule, strategyDocument } from "@redrive/simulator";
+import { runBucket } from "./token-bucket.ts";
 
 export interface StrategyInput {
   /** Base, cap, attempts and total budget. Jitter and growth come from the strategy. */
@@ -23,9 +24,14 @@ export interface StrategyMeasures {
   /** Jain's fairness index over those sums; 1 means all are equal. */
   readonly fairness: number;
   readonly coverage: number;
+  /** The mean wait before attempt 2, 3 and so on. */
+  readonly meanWaitsMs: readonly number[];
 }
 
 const CLIENTS = 1000;
+
+/** Exponential waits, and a bucket of retries that all clients share. */
+const TOKEN_BUCKET = "token-bucket";
 
 export function measureStrategies(input: StrategyInput): readonly StrategyMeasures[] {
   const windowMs = Math.max(1, Math.floor((input.curve.initialDelayMs ?? 100) / 10));
@@ -37,7 +43,7 @@ export function measureStrategies(input: StrategyInput): readonly StrategyMeasur
 
 function documentOf(name: string, curve: PolicyDocument): PolicyDocument | undefined {
   if (name === "proportional") return { ...curve, jitterType: "PROPORTIONAL" };
-  return strategyDocument(name, curve);
+  return strategyDocument(name === TOKEN_BUCKET ? "none" : name, curve);
 }
 
 function measure(
@@ -46,21 +52,39 @@ function measure(
   windowMs: number,
   { outageMs, seed }: StrategyInput,
 ): StrategyMeasures {
-  const sums = Float64Array.from(
-    { length: CLIENTS },
-    (_, call) => schedule(document, { seed, callId: String(call) }).sumMs,
-  ).sort();
+  const schedules = Array.from({ length: CLIENTS }, (_, call) =>
+    schedule(document, { seed, callId: String(call) }),
+  );
+  const common = { name, clients: CLIENTS, windowMs, meanWaitsMs: meanWaitsOf(schedules) };
+  if (name === TOKEN_BUCKET) {
+    const { sums, peak, outlasting } = runBucket(schedules, windowMs, outageMs);
+    const shares = { peakShare: peak / CLIENTS, coverage: outlasting / CLIENTS };
+    return { ...common, ...shares, ...sumFigures(sums) };
+  }
+  return {
+    ...common,
+    peakShare: herd(document, { clients: CLIENTS, windowMs, seed }).peak.share,
+    coverage: coverage(document, outageMs, { seed }),
+    ...sumFigures(schedules.map(({ sumMs }) => sumMs)),
+  };
+}
+
+function sumFigures(unsorted: readonly number[]) {
+  const sums = Float64Array.from(unsorted).sort();
   const total = sums.reduce((sum, each) => sum + each, 0);
   const squares = sums.reduce((sum, each) => sum + each * each, 0);
   return {
-    name,
-    clients: CLIENTS,
-    windowMs,
-    peakShare: herd(document, { clients: CLIENTS, windowMs, seed }).peak.share,
     meanMs: total / CLIENTS,
     lowMs: sums[Math.floor(CLIENTS * 0.05)] as number,
     highMs: sums[Math.floor(CLIENTS * 0.95)] as number,
     fairness: squares === 0 ? 1 : (total * total) / (CLIENTS * squares),
-    coverage: coverage(document, outageMs, { seed }),
   };
+}
+
+function meanWaitsOf(schedules: readonly Schedule[]): readonly number[] {
+  const longest = Math.max(0, ...schedules.map(({ waits }) => waits.length));
+  return Array.from({ length: longest }, (_, index) => {
+    const waits = schedules.flatMap((one) => one.waits[index]?.delayMs ?? []);
+    return waits.reduce((sum, each) => sum + each, 0) / waits.length;
+  });
 }

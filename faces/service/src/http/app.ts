@@ -33,6 +33,7 @@ import { TaskWatch } from "./context/task-watch.ts";
 import { limitRoute, TimeLimit } from "./context/time-limit.ts";
 import { parseJson } from "./request/json-body.ts";
 import { sendError, sendSocketError } from "./response/error-response.ts";
+import { problemCatalog } from "./response/problem.ts";
 import { RouteMethods } from "./response/route-methods.ts";
 import { addActivityRoutes } from "./routes/activity-routes.ts";
 import { addAlertRoutes } from "./routes/alert-routes.ts";
@@ -341,16 +342,20 @@ function addErrorHandlers(app: FastifyInstance, paths: RouteMethods): void {
   });
 }
 
+/** Extensions of OpenAPI begin with `x-`. */
+const INFO = {
+  title: "Redrive",
+  version: "0.1.0",
+  description:
+    "Submit an HTTP call. Redrive stores it, attempts it and retries it until it succeeds or becomes a dead letter. Instants (...At) are epoch milliseconds; durations (...Ms) are milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
+  "x-problems": problemCatalog(),
+};
+
 function addRoutes(app: FastifyInstance, context: HttpContext): void {
   app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
-      info: {
-        title: "Redrive",
-        version: "0.1.0",
-        description:
-          "Submit an HTTP call. Redrive stores it, attempts it and retries it until it succeeds or becomes a dead letter. Instants (...At) are epoch milliseconds; durations (...Ms) are milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
-      },
+      info: INFO,
       components: {
         securitySchemes: {
           key: { type: "http", scheme: "bearer" },

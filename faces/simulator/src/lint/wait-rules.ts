@@ -92,10 +92,14 @@ const fixedDelay: Rule = {
     const everyMs = compiled.ceilingMs(1);
     const minute = Math.min(policy.maxAttempts, Math.floor(60_000 / everyMs) + 1);
     const doubling = Math.min(policy.maxAttempts, doublings(60_000 / everyMs) + 1);
+    const comparison =
+      doubling < minute
+        ? `, ${minute} in the first minute; doubling waits would send ${doubling}`
+        : `, as often after ${policy.maxAttempts - 1} failures as after the first`;
     return {
       severity: "warning",
       field: "backoff",
-      sentence: `A failing server gets an attempt from each client every ${formatDuration(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
+      sentence: `A failing server gets an attempt from each client every ${formatDuration(everyMs)}${comparison}.`,
       fix: "Set backoff to EXPONENTIAL.",
       figures: { everyMs, attemptsPerMinute: minute, attemptsPerMinuteExponential: doubling },
     };

@@ -5,7 +5,7 @@
  */
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { CallsScenario } from "../scenario/scenario.ts";
-import { type Figures, ratio, sumOf } from "./report.ts";
+import { type Figures, type Report, ratio, sumOf } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   const { recoveryMs } = figures;
@@ -20,12 +20,18 @@ export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   // number of jobs run until all are done.
   const isShort =
     horizonMs - endMs < (recoveryMs === null && condition === "" ? MIN_OBSERVED_MS : 1);
-  if (isShort && !("jobs" in clients))
-    return `the run is too short for a verdict; ${lossesOf(figures)}`;
+  if (isShort && !("jobs" in clients)) return `${TOO_SHORT}; ${lossesOf(figures)}`;
   const because = condition === "" ? "" : `: ${condition}`;
   if (recoveryMs === null) return `never recovers${because}`;
   const after = recoveryMs === 0 ? "at once" : `${formatTenths(recoveryMs)} later`;
   return `recovers ${after}${because}; ${lossesOf(figures)}`;
+}
+
+const TOO_SHORT = "the run is too short for a verdict";
+
+/** True if the run ended too soon after its faults. Its recovery then means nothing. */
+export function isUndecided({ verdict }: Pick<Report, "verdict">): boolean {
+  return verdict.startsWith(TOO_SHORT);
 }
 
 /** Several times the period over which goodput is averaged. */

@@ -26,7 +26,7 @@ export type SharedRun =
       readonly outageMs?: number;
       /** The Retry-After of every response. */
       readonly retryAfterMs?: number;
-      /** Draws the waits on a logarithmic scale. */
+      /** Draws the waits on a logarithmic scale. Default: true. */
       readonly log?: boolean;
     }
   | {

@@ -2,6 +2,7 @@
  * The public API of `@redrive/simulator/text`: policies, reports and lab results as text and rows.
  */
 export { peaksOver, ratesOver } from "../measure/over-time.ts";
+export { isUndecided } from "../measure/verdict.ts";
 export { herdRows } from "./herd-rows.ts";
 export {
   boundsOf,

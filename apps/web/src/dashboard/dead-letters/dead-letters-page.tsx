@@ -1,51 +1,101 @@
 /** Dead letters page: groups by destination and reason, and the wizard that redrives one group. */
-import { formatInteger } from "@redrive/core";
+import { explainReason, formatCount, formatInteger, type StopReason } from "@redrive/core";
 import { Notice } from "../../components/notice.tsx";
+import { Toggle } from "../../components/toggle.tsx";
+import { None } from "../destinations/destination-table.tsx";
 import { EmptyState } from "../parts/empty-state.tsx";
 import { PageFrame } from "../parts/page-frame.tsx";
 import { When } from "../parts/times.tsx";
 import { Link } from "../routing/link.tsx";
-import { route } from "../routing/route.ts";
+import { goTo, type Query, route } from "../routing/route.ts";
 import { client, type DeadLetterGroup } from "../service/client.ts";
 import { may } from "../service/session.ts";
 import { usePolled } from "../service/use-polled.ts";
+import { frozenFilter } from "./redrive-plan.ts";
 import { RedriveWizard } from "./redrive-wizard.tsx";
 
 /** Grouping reads every dead letter, so it is not repeated often. */
 const EVERY_MS = 15_000;
+const EVENT_DELAY_MS = 5000;
 
 export function DeadLettersPage() {
   const { query } = route.value;
   const { data, problem } = usePolled("dead letters", () => client.groupDeadLetters(), {
     everyMs: EVERY_MS,
+    eventDelayMs: EVENT_DELAY_MS,
     isConcerned: ({ type }) => type === "task.exhausted",
   });
   const groups = data?.groups ?? [];
-  const chosen = groups.find(
-    ({ destination, reason }) =>
-      destination === query["destination"] && reason === (query["reason"] ?? null),
-  );
+  const isAll = query["all"] === "yes";
+  const shown = isAll ? groups : groups.filter(({ count, redriven }) => count > redriven);
   return (
     <PageFrame title="Dead letters" problem={problem} isLoaded={data !== undefined}>
       {data?.complete === false && (
         <Notice>There are more dead letters than were counted here.</Notice>
       )}
-      {chosen !== undefined && (
-        <RedriveWizard key={`${chosen.destination} ${chosen.reason}`} group={chosen} />
-      )}
+      <ChosenGroup groups={groups} query={query} />
       {groups.length === 0 ? (
-        <EmptyState title="There are no dead letters">
+        <EmptyState title="There are no dead letters" command="redrive dlq ls --group">
           A task becomes a dead letter when its attempts or its time run out, or when the target
           refuses it. It then waits here until you redrive it.
         </EmptyState>
       ) : (
-        <GroupTable groups={groups} />
+        <>
+          <Summary groups={groups} isAll={isAll} />
+          {shown.length > 0 && <GroupTable groups={shown} isAll={isAll} />}
+        </>
       )}
     </PageFrame>
   );
 }
 
-function GroupTable({ groups }: { readonly groups: readonly DeadLetterGroup[] }) {
+interface ChosenGroupProps {
+  readonly groups: readonly DeadLetterGroup[];
+  readonly query: Query;
+}
+
+function ChosenGroup({ groups, query }: ChosenGroupProps) {
+  const chosen = groups.find(
+    ({ destination, reason }) =>
+      destination === query["destination"] && reason === (query["reason"] ?? null),
+  );
+  const filter = chosen && frozenFilter(chosen);
+  if (chosen === undefined || filter === undefined) return null;
+  const { destination, reason } = chosen;
+  return (
+    <RedriveWizard
+      key={`${destination} ${reason}`}
+      set={{ title: `${destination}, ${reason}`, filter }}
+      onClose={() => goTo("dead-letters")}
+    />
+  );
+}
+
+interface SummaryProps {
+  readonly groups: readonly DeadLetterGroup[];
+  readonly isAll: boolean;
+}
+
+function Summary({ groups, isAll }: SummaryProps) {
+  const all = groups.reduce((sum, { count }) => sum + count, 0);
+  const redriven = groups.reduce((sum, group) => sum + group.redriven, 0);
+  return (
+    <div class="list-head">
+      <p class="count">
+        <strong>{formatCount(all - redriven, "dead letter")}</strong>
+        {redriven > 0 && <span class="faint">, {formatInteger(redriven)} more were redriven</span>}
+      </p>
+      <Toggle
+        checked={isAll}
+        onChange={(checked) => goTo("dead-letters", { all: checked ? "yes" : "" })}
+      >
+        Show redriven ones
+      </Toggle>
+    </div>
+  );
+}
+
+function GroupTable({ groups, isAll }: SummaryProps) {
   return (
     <div class="table-wrap">
       <table class="table rows">
@@ -54,52 +104,98 @@ function GroupTable({ groups }: { readonly groups: readonly DeadLetterGroup[] })
           <tr>
             <th scope="col">Destination</th>
             <th scope="col">Reason</th>
-            <th scope="col">Dead letters</th>
-            <th scope="col">First</th>
-            <th scope="col">Last</th>
-            <th scope="col">Actions</th>
+            <th scope="col" class="number">
+              Dead letters
+            </th>
+            {isAll && (
+              <th scope="col" class="number">
+                Redriven
+              </th>
+            )}
+            <th scope="col" class="number">
+              First
+            </th>
+            <th scope="col" class="number">
+              Last
+            </th>
+            <th scope="col">
+              <span class="visually-hidden">Actions</span>
+            </th>
           </tr>
         </thead>
         <tbody>
           {groups.map((group) => (
-            <GroupRow key={`${group.destination} ${group.reason}`} group={group} />
+            <GroupRow key={`${group.destination} ${group.reason}`} group={group} isAll={isAll} />
           ))}
         </tbody>
       </table>
-      <p class="faint">The counts include dead letters that were redriven already.</p>
     </div>
   );
 }
 
-function GroupRow({ group }: { readonly group: DeadLetterGroup }) {
-  const { destination, reason, count, firstFinishedAt, lastFinishedAt } = group;
+interface GroupRowProps {
+  readonly group: DeadLetterGroup;
+  readonly isAll: boolean;
+}
+
+function GroupRow({ group, isAll }: GroupRowProps) {
+  const { destination, reason, count, redriven, firstFinishedAt, lastFinishedAt } = group;
   const query = { destination, ...(reason !== null && { reason }) };
+  const tasks = { ...query, status: "EXHAUSTED" };
+  const open = count - redriven;
   return (
     <tr>
-      <th scope="row" data-label="Destination" class="wrap">
+      <th scope="row" data-label="Destination" class="name">
         <Link page="destination" query={{ name: destination }}>
           <bdi>{destination}</bdi>
         </Link>
       </th>
-      <td data-label="Reason">{reason ?? "unknown"}</td>
-      <td data-label="Dead letters">
-        <Link page="tasks" query={{ ...query, status: "EXHAUSTED" }}>
-          {formatInteger(count)}
-        </Link>
+      <td data-label="Reason" class="wrap">
+        <span>
+          <span class="reason">{reason ?? "unknown"}</span>
+          <span class="state-text">{reasonText(reason)}</span>
+        </span>
       </td>
-      <td data-label="First">
+      <td data-label="Dead letters" class="number">
+        {open === 0 ? (
+          <None />
+        ) : (
+          <Link page="tasks" query={{ ...tasks, redriven: "false" }}>
+            {formatInteger(open)}
+          </Link>
+        )}
+      </td>
+      {isAll && (
+        <td data-label="Redriven" class="number">
+          {redriven === 0 ? (
+            <None />
+          ) : (
+            <Link page="tasks" query={{ ...tasks, redriven: "true" }}>
+              {formatInteger(redriven)}
+            </Link>
+          )}
+        </td>
+      )}
+      <td data-label="First" class="number">
         <When at={firstFinishedAt} />
       </td>
-      <td data-label="Last">
+      <td data-label="Last" class="number">
         <When at={lastFinishedAt} />
       </td>
-      <td data-label="Actions">
-        {may("dlq:redrive") && reason !== null && (
-          <Link page="dead-letters" query={query} class="button">
+      <td data-label="Actions" class="row-actions">
+        {may("dlq:redrive") && reason !== null && open > 0 && (
+          <Link page="dead-letters" query={query} class="button small">
             Redrive…
           </Link>
         )}
       </td>
     </tr>
   );
+}
+
+/** Core explains the reasons that it knows. */
+function reasonText(reason: string | null): string {
+  if (reason === null) return "";
+  // A newer version of the service may have more reasons.
+  return explainReason(reason as StopReason) ?? "";
 }

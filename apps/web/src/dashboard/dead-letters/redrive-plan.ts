@@ -4,9 +4,18 @@
  */
 import { formatDuration, formatInteger } from "@redrive/core";
 import { REDRIVE_BOUNDS } from "@redrive/service/client";
-import type { DeadLetterGroup, RedriveToStart } from "../service/client.ts";
+import type { DeadLetterGroup, RedriveToStart, TaskView } from "../service/client.ts";
 
 export type FrozenFilter = NonNullable<RedriveToStart["filter"]>;
+
+/** Dead letters by a frozen filter, or by their ids. */
+export type RedriveSet =
+  | { readonly title: string; readonly filter: FrozenFilter }
+  | {
+      readonly title: string;
+      readonly taskIds: readonly string[];
+      readonly samples: readonly TaskView[];
+    };
 
 /**
  * The filter of exactly this group, up to its last dead letter. Undefined for a group without a

@@ -1,6 +1,6 @@
 /** Redrive wizard: shows which dead letters a redrive takes, asks for its pace, and starts it. */
 import { useSignal } from "@preact/signals";
-import { formatInteger, statusText } from "@redrive/core";
+import { formatCount, formatInteger, statusText } from "@redrive/core";
 import { REDRIVE_BOUNDS } from "@redrive/service/client";
 import { useEffect } from "preact/hooks";
 import { Card } from "../../components/card.tsx";
@@ -8,47 +8,49 @@ import { Notice } from "../../components/notice.tsx";
 import { Problem } from "../../components/problem.tsx";
 import { ActionButton } from "../parts/action-button.tsx";
 import { TextInput } from "../parts/text-input.tsx";
-import { When } from "../parts/times.tsx";
+import { formatInstant } from "../parts/times.tsx";
 import { visibleText } from "../parts/visible-text.ts";
 import { Link } from "../routing/link.tsx";
 import { goTo } from "../routing/route.ts";
-import { client, type DeadLetterGroup, problemOf, type TaskView } from "../service/client.ts";
-import {
-  type FrozenFilter,
-  frozenFilter,
-  type Pace,
-  paceProblem,
-  paceSentence,
-} from "./redrive-plan.ts";
+import { client, problemOf, type TaskView } from "../service/client.ts";
+import { type Pace, paceProblem, paceSentence, type RedriveSet } from "./redrive-plan.ts";
 
 const SAMPLES = 5;
+/** Dead letters that are read to find samples that were not redriven yet. */
+const SAMPLE_PAGE = 50;
 /** A few first, because most redrives follow a repair that may not have worked. */
 const DEFAULT_CANARY = 10;
 
 interface Preview {
-  readonly filter: FrozenFilter;
+  readonly set: RedriveSet;
   /** Dead letters that were not redriven yet. */
   readonly total: number;
   readonly samples: readonly TaskView[];
 }
 
-async function preview(group: DeadLetterGroup): Promise<Preview | undefined> {
-  const filter = frozenFilter(group);
-  if (filter === undefined) return undefined;
+async function preview(set: RedriveSet): Promise<Preview> {
+  if ("taskIds" in set) {
+    return { set, total: set.taskIds.length, samples: set.samples.slice(0, SAMPLES) };
+  }
+  const { filter } = set;
   const [{ total }, { tasks }] = await Promise.all([
     client.startRedrive({ filter, dryRun: true }),
-    client.listDeadLetters({ ...filter, limit: 50 }),
+    client.listDeadLetters({ ...filter, redriven: false, limit: SAMPLE_PAGE }),
   ]);
-  const open = tasks.filter(({ redrivenTo }) => redrivenTo === null);
-  return { filter, total, samples: open.slice(0, SAMPLES) };
+  return { set, total, samples: tasks.slice(0, SAMPLES) };
 }
 
-export function RedriveWizard({ group }: { readonly group: DeadLetterGroup }) {
+interface RedriveWizardProps {
+  readonly set: RedriveSet;
+  onClose(): void;
+}
+
+export function RedriveWizard({ set, onClose }: RedriveWizardProps) {
   const shown = useSignal<Preview | undefined>(undefined);
   const problem = useSignal("");
   // Once: the set stays as it was when the user opened the wizard.
   useEffect(() => {
-    preview(group).then(
+    preview(set).then(
       (found) => {
         shown.value = found;
       },
@@ -59,8 +61,13 @@ export function RedriveWizard({ group }: { readonly group: DeadLetterGroup }) {
   }, []);
   return (
     <Card
-      title={`Redrive: ${group.destination}, ${group.reason}`}
-      aside={<Link page="dead-letters">Close</Link>}
+      title={`Redrive ${set.title}`}
+      class="wizard"
+      aside={
+        <button type="button" class="button small quiet" onClick={onClose}>
+          Close
+        </button>
+      }
     >
       {problem.value !== "" && <Notice tone="bad">{problem.value}</Notice>}
       {shown.value === undefined && problem.value === "" && <p class="loading">Counting…</p>}
@@ -69,20 +76,21 @@ export function RedriveWizard({ group }: { readonly group: DeadLetterGroup }) {
   );
 }
 
-function Plan({ filter, total, samples }: Preview) {
+function Plan({ set, total, samples }: Preview) {
   const pace = useSignal<Pace>({
     rate: String(REDRIVE_BOUNDS.ratePerSecond.default),
-    canary: String(DEFAULT_CANARY),
+    canary: String(Math.min(DEFAULT_CANARY, total)),
   });
-  if (total === 0) return <p>All dead letters of this group were redriven already.</p>;
+  if (total === 0) return <p>All of these dead letters were redriven already.</p>;
   const problem = paceProblem(pace.value);
-  const count = total === 1 ? "1 dead letter" : `${formatInteger(total)} dead letters`;
+  const count = formatCount(total, "dead letter");
   return (
     <div class="form">
       <p>
-        This redrive takes <strong>{count}</strong> that ended before{" "}
-        <When at={filter.finishedTo ?? 0} />. Later ones are not included. Each becomes a new task
-        with the same idempotency key, so a target that honors the key does nothing twice.
+        This redrive takes <strong>{count}</strong>
+        {"filter" in set && ` that ended before ${formatInstant(set.filter.finishedTo ?? 0)}`}.
+        Later ones are not included. Each becomes a new task with the same idempotency key, so a
+        target that honors the key does nothing twice.
       </p>
       <Samples samples={samples} total={total} />
       <div class="filters">
@@ -112,27 +120,30 @@ function Plan({ filter, total, samples }: Preview) {
         label={`Redrive ${count}`}
         isAccent
         isDisabled={problem !== ""}
-        act={() => start(filter, pace.value)}
+        act={() => start(set, pace.value)}
       />
     </div>
   );
 }
 
-async function start(filter: FrozenFilter, { rate, canary }: Pace): Promise<void> {
-  const order = { filter, ratePerSecond: Number(rate), canary: Number(canary) };
-  const { redriveId } = await client.startRedrive(order);
+async function start(set: RedriveSet, { rate, canary }: Pace): Promise<void> {
+  const members = "filter" in set ? { filter: set.filter } : { taskIds: [...set.taskIds] };
+  const { redriveId } = await client.startRedrive({
+    ...members,
+    ratePerSecond: Number(rate),
+    canary: Number(canary),
+  });
   goTo("redrives", { id: redriveId });
 }
 
-function Samples({
-  samples,
-  total,
-}: {
+interface SamplesProps {
   readonly samples: readonly TaskView[];
   readonly total: number;
-}) {
+}
+
+function Samples({ samples, total }: SamplesProps) {
   return (
-    <ul class="plain-list">
+    <ul class="plain-list samples">
       {samples.map(({ taskId, method, targetUrl, lastStatus, lastError }) => (
         <li key={taskId}>
           <Link page="task" query={{ id: taskId }} class="id">

@@ -18,11 +18,24 @@ export function DestinationTable({
           <tr>
             <th scope="col">Destination</th>
             <th scope="col">State</th>
-            <th scope="col">Backlog</th>
-            <th scope="col">Running</th>
-            <th scope="col">Latency p50, p99</th>
-            <th scope="col">Next due</th>
-            <th scope="col">Dead letters</th>
+            <th scope="col" class="number">
+              Waiting
+            </th>
+            <th scope="col" class="number">
+              Running
+            </th>
+            <th scope="col" class="number">
+              Latency p50
+            </th>
+            <th scope="col" class="number">
+              p99
+            </th>
+            <th scope="col" class="number">
+              Next due
+            </th>
+            <th scope="col" class="number">
+              Dead letters
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -36,11 +49,11 @@ export function DestinationTable({
 }
 
 function DestinationRow({ destination }: { readonly destination: DestinationView }) {
-  const { name, backlog, nextDueAt, tasks } = destination;
+  const { name, nextDueAt, tasks, latency } = destination;
   const dead = tasks["EXHAUSTED"] ?? 0;
   return (
     <tr>
-      <th scope="row" data-label="Destination" class="wrap">
+      <th scope="row" data-label="Destination" class="name">
         <Link page="destination" query={{ name }}>
           <bdi>{name}</bdi>
         </Link>
@@ -48,13 +61,24 @@ function DestinationRow({ destination }: { readonly destination: DestinationView
       <td data-label="State" class="wrap">
         <State destination={destination} />
       </td>
-      <td data-label="Backlog">{formatInteger(backlog)}</td>
-      <td data-label="Running">{slotsText(destination)}</td>
-      <td data-label="Latency">{latencyText(destination)}</td>
-      <td data-label="Next due">{nextDueAt === null ? "none" : <When at={nextDueAt} />}</td>
-      <td data-label="Dead letters">
+      <td data-label="Waiting" class="number">
+        {formatInteger(tasks["PENDING"] ?? 0)}
+      </td>
+      <td data-label="Running" class="number">
+        {slotsText(destination)}
+      </td>
+      <td data-label="Latency p50" class="number">
+        {latencyText(latency?.p50Ms)}
+      </td>
+      <td data-label="Latency p99" class="number">
+        {latencyText(latency?.p99Ms)}
+      </td>
+      <td data-label="Next due" class="number">
+        {nextDueAt === null ? <None /> : <When at={nextDueAt} />}
+      </td>
+      <td data-label="Dead letters" class="number">
         {dead === 0 ? (
-          "none"
+          <None />
         ) : (
           <Link page="tasks" query={{ status: "EXHAUSTED", destination: name }}>
             {formatInteger(dead)}
@@ -65,10 +89,20 @@ function DestinationRow({ destination }: { readonly destination: DestinationView
   );
 }
 
+/** An empty cell. */
+export function None() {
+  return <span class="faint">none</span>;
+}
+
 export function State({ destination }: { readonly destination: DestinationView }) {
-  const { severity, sentences } = troubleOf(destination, tick.value);
-  if (severity === 0) return <span class="status good">healthy</span>;
-  return <span class="trouble">{sentences.join(" ")}</span>;
+  const { label, tone, sentences } = troubleOf(destination, tick.value);
+  if (label === undefined) return <span class="status good">healthy</span>;
+  return (
+    <span class="state">
+      <span class={`status ${tone === "busy" ? "plain" : tone}`}>{label}</span>{" "}
+      <span class="state-text">{sentences.join(" ")}</span>
+    </span>
+  );
 }
 
 export function slotsText({ concurrency, tasks }: DestinationView): string {
@@ -76,8 +110,6 @@ export function slotsText({ concurrency, tasks }: DestinationView): string {
   return concurrency === null ? running : `${running} of ${formatInteger(concurrency.limit)}`;
 }
 
-export function latencyText({ latency }: DestinationView): string {
-  if (latency === null) return "no calls yet";
-  const { p50Ms, p99Ms } = latency;
-  return `${formatDuration(Math.round(p50Ms))}, ${formatDuration(Math.round(p99Ms))}`;
+export function latencyText(ms: number | undefined): string {
+  return ms === undefined ? "–" : formatDuration(Math.round(ms));
 }

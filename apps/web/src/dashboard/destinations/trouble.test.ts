@@ -8,14 +8,19 @@ const NOW = 100_000;
 const destination = destinationWith;
 
 test("a healthy destination is not in trouble", () => {
-  expect(troubleOf(destination({}), NOW)).toEqual({ severity: 0, sentences: [] });
+  expect(troubleOf(destination({}), NOW)).toEqual({
+    severity: 0,
+    label: undefined,
+    tone: undefined,
+    sentences: [],
+  });
   expect(troubleOf(destination({ gateUntil: NOW, openUntil: 5 }), NOW).sentences).toEqual([]);
 });
 
 test.each([
   [{ breakerState: "OPEN", openUntil: NOW + 1500 }, "the next probe is in 2 s"],
   [{ gateUntil: NOW + 100 }, "no attempt for 1 s"],
-  [{ pausedAt: NOW - 60_000 }, "paused it 1 min ago"],
+  [{ pausedAt: NOW - 60_000 }, "paused it 60 s ago"],
   [{ retryBudget: "empty" }, "retry budget is empty"],
   [{ unreadable: "unknown field" }, "unknown field"],
   [{ nextDueAt: NOW - 30_000 }, "30 s overdue"],
@@ -24,6 +29,14 @@ test.each([
   expect(troubleOf(destination(fields as Partial<DestinationView>), NOW).sentences[0]).toContain(
     text,
   );
+});
+
+test("a limit that works as intended is described, but is no trouble", () => {
+  const busy = destination({ rateUntil: NOW + 50 });
+  expect(troubleOf(busy, NOW)).toMatchObject({ severity: 0, tone: "busy", label: "at its rate" });
+  const paused = destination({ rateUntil: NOW + 50, pausedAt: 1 });
+  expect(troubleOf(paused, NOW)).toMatchObject({ tone: "warn", label: "paused" });
+  expect(troubleOf(paused, NOW).sentences).toHaveLength(2);
 });
 
 test("the worst comes first, then the largest backlog, then the name", () => {

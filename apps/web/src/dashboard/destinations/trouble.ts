@@ -1,66 +1,123 @@
 /** Trouble: what keeps a destination from getting its attempts, in a sentence, worst first. */
-import { formatDuration, formatInteger } from "@redrive/core";
+import { formatCount, formatInteger } from "@redrive/core";
+import { roundDuration } from "../parts/round-duration.ts";
 import type { DestinationView } from "../service/client.ts";
 
+/** `busy`: a limit works as intended, and needs nobody. */
+export type Tone = "bad" | "warn" | "busy";
+
 export interface Trouble {
-  /** Higher is worse. 0: none. */
+  /** Higher is worse. 0: none, or it is only busy. */
   readonly severity: number;
+  /** The worst finding in a word or two, and its tone; undefined: none. */
+  readonly label: string | undefined;
+  readonly tone: Tone | undefined;
   /** What holds attempts now, and what has failed. */
   readonly sentences: readonly string[];
 }
 
-type Rule = (destination: DestinationView, now: number) => string | undefined;
+interface Rule {
+  readonly label: string;
+  readonly tone: Tone;
+  sentence(destination: DestinationView, now: number): string | undefined;
+}
 
 /** Rounded up to a second, so that it never says "0 s" while something is still shut. */
 function inTime(untilAt: number, now: number): string {
-  return formatDuration(Math.ceil((untilAt - now) / 1000) * 1000);
+  return roundDuration(Math.ceil((untilAt - now) / 1000) * 1000);
 }
-
-/** Worst first. */
-const RULES: readonly Rule[] = [
-  ({ unreadable }) =>
-    unreadable === null
-      ? undefined
-      : `This version cannot read its document (${unreadable}), so its tasks are held.`,
-  ({ breakerState, openUntil }, now) => {
-    if (breakerState === "HALF_OPEN") return "Its circuit is half open: probes decide.";
-    if (breakerState !== "OPEN") return undefined;
-    return openUntil > now
-      ? `Its circuit is open; the next probe is in ${inTime(openUntil, now)}.`
-      : "Its circuit is open; the next task probes it.";
-  },
-  ({ gateUntil }, now) =>
-    gateUntil > now
-      ? `It asked for a pause (Retry-After): no attempt for ${inTime(gateUntil, now)}.`
-      : undefined,
-  ({ pausedAt }, now) =>
-    pausedAt === null ? undefined : `Somebody paused it ${inTime(now, pausedAt)} ago.`,
-  ({ retryBudget }) =>
-    retryBudget === "empty" ? "Its retry budget is empty: retries wait." : undefined,
-  ({ disabledTargets }) =>
-    disabledTargets.length === 0
-      ? undefined
-      : `${formatInteger(disabledTargets.length)} of its targets responded 410 Gone and are disabled.`,
-  ({ concurrency, backlog }) =>
-    concurrency !== null && concurrency.inFlight >= concurrency.limit && backlog > concurrency.limit
-      ? `All ${formatInteger(concurrency.limit)} slots are in use.`
-      : undefined,
-  ({ rateUntil }, now) =>
-    rateUntil > now ? "Its rate limit is reached: attempts wait for tokens." : undefined,
-  ({ nextDueAt }, now) =>
-    nextDueAt !== null && now - nextDueAt > LATE_MS
-      ? `Its first waiting task is ${inTime(now, nextDueAt)} overdue.`
-      : undefined,
-];
 
 /** Attempts may start this late without being worth a sentence. */
 const LATE_MS = 5000;
 
+/** Worst first. */
+const RULES: readonly Rule[] = [
+  {
+    label: "unreadable",
+    tone: "bad",
+    sentence: ({ unreadable }) =>
+      unreadable === null
+        ? undefined
+        : `This version cannot read its document (${unreadable}), so its tasks are held.`,
+  },
+  {
+    label: "open circuit",
+    tone: "bad",
+    sentence({ breakerState, openUntil }, now) {
+      if (breakerState !== "OPEN") return undefined;
+      return openUntil > now
+        ? `Its circuit is open; the next probe is in ${inTime(openUntil, now)}.`
+        : "Its circuit is open; the next task probes it.";
+    },
+  },
+  {
+    label: "half open",
+    tone: "warn",
+    sentence: ({ breakerState }) =>
+      breakerState === "HALF_OPEN" ? "Its circuit is half open: probes decide." : undefined,
+  },
+  {
+    label: "Retry-After",
+    tone: "warn",
+    sentence: ({ gateUntil }, now) =>
+      gateUntil > now
+        ? `It asked for a pause (Retry-After): no attempt for ${inTime(gateUntil, now)}.`
+        : undefined,
+  },
+  {
+    label: "paused",
+    tone: "warn",
+    sentence: ({ pausedAt }, now) =>
+      pausedAt === null ? undefined : `Somebody paused it ${inTime(now, pausedAt)} ago.`,
+  },
+  {
+    label: "retry budget empty",
+    tone: "warn",
+    sentence: ({ retryBudget }) =>
+      retryBudget === "empty" ? "Its retry budget is empty: retries wait." : undefined,
+  },
+  {
+    label: "disabled targets",
+    tone: "warn",
+    sentence: ({ disabledTargets: { length } }) =>
+      length === 0
+        ? undefined
+        : `${formatCount(length, "target")} responded 410 Gone and ${length === 1 ? "is" : "are"} disabled.`,
+  },
+  {
+    label: "late",
+    tone: "warn",
+    sentence: ({ nextDueAt, held }, now) =>
+      nextDueAt !== null && now - nextDueAt > LATE_MS && held.length === 0
+        ? `Its first waiting task is ${inTime(now, nextDueAt)} overdue.`
+        : undefined,
+  },
+  {
+    label: "all slots in use",
+    tone: "busy",
+    sentence: ({ concurrency, backlog }) =>
+      concurrency !== null &&
+      concurrency.inFlight >= concurrency.limit &&
+      backlog > concurrency.limit
+        ? `All ${formatInteger(concurrency.limit)} slots are in use.`
+        : undefined,
+  },
+  {
+    label: "at its rate",
+    tone: "busy",
+    sentence: ({ rateUntil }, now) =>
+      rateUntil > now ? "Its rate limit is reached: attempts wait for tokens." : undefined,
+  },
+];
+
 export function troubleOf(destination: DestinationView, now: number): Trouble {
-  const found = RULES.map((rule) => rule(destination, now));
-  const worst = found.findIndex((sentence) => sentence !== undefined);
+  const found = RULES.map((rule) => rule.sentence(destination, now));
+  const at = found.findIndex((sentence) => sentence !== undefined);
+  const worst = RULES[at];
   return {
-    severity: worst < 0 ? 0 : RULES.length - worst,
+    severity: worst === undefined || worst.tone === "busy" ? 0 : RULES.length - at,
+    label: worst?.label,
+    tone: worst?.tone,
     sentences: found.filter((sentence) => sentence !== undefined),
   };
 }

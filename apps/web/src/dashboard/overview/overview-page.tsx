@@ -1,50 +1,62 @@
-/** Overview page: what an engineer on call needs first: health, counts, activity, trouble. */
-import { formatInteger, formatPercent } from "@redrive/core";
+/** Overview page: what an engineer on call needs first: health, the last hour, trouble, holds. */
+import { formatCount, formatInteger } from "@redrive/core";
 import { Card } from "../../components/card.tsx";
 import { Notice } from "../../components/notice.tsx";
 import { DestinationTable } from "../destinations/destination-table.tsx";
+import { holdGroups } from "../destinations/holds.ts";
 import {
   changesDestinations,
   type Destinations,
   loadDestinations,
 } from "../destinations/load-destinations.ts";
 import { byTrouble, totalTasks, troubleOf } from "../destinations/trouble.ts";
+import { causeLabel } from "../parts/causes.ts";
 import { EmptyState } from "../parts/empty-state.tsx";
 import { PageFrame } from "../parts/page-frame.tsx";
+import { roundDuration } from "../parts/round-duration.ts";
 import { statusLabel } from "../parts/status.tsx";
-import { roundDuration, tick, When } from "../parts/times.tsx";
+import { Tile } from "../parts/tile.tsx";
+import { tick } from "../parts/times.tsx";
+import { visibleText } from "../parts/visible-text.ts";
+import { setText } from "../redrives/set-text.ts";
 import { Link } from "../routing/link.tsx";
-import { client, serviceUrl } from "../service/client.ts";
-import { may, session } from "../service/session.ts";
+import {
+  type Activity,
+  client,
+  createCommand,
+  type DestinationView,
+  type RedriveView,
+} from "../service/client.ts";
 import { usePolled } from "../service/use-polled.ts";
-import { type Measure, seriesOf } from "./activity.ts";
-import { activity } from "./activity-state.ts";
-import { healthSentence, oldestAge } from "./health-sentence.ts";
+import { healthSentence } from "./health-sentence.ts";
+import { figuresOf } from "./last-hour.ts";
 import { Sparkline } from "./sparkline.tsx";
 
 const EVERY_MS = 5000;
+/** Reading all destinations costs the service more than one event is worth. */
+const EVENT_DELAY_MS = 2000;
 /** Destinations on the page. The others are on their own page. */
-const MAX_SHOWN = 10;
+const MAX_SHOWN = 8;
 
 interface Loaded extends Destinations {
-  /** In ms; undefined: unknown, because the key may not read the metrics. */
-  readonly oldestAgeMs: number | undefined;
+  readonly activity: Activity;
+  readonly running: readonly RedriveView[];
 }
 
 async function load(): Promise<Loaded> {
-  const [destinations, oldestAgeMs] = await Promise.all([loadDestinations(), readOldestAge()]);
-  return { ...destinations, oldestAgeMs };
-}
-
-/** Only the operator may read the metrics, because they cover all tenants. */
-async function readOldestAge(): Promise<number | undefined> {
-  if (!may("metrics:read") || session.value?.tenantId !== "default") return undefined;
-  return oldestAge(await client.metrics());
+  const [destinations, activity, { redrives }] = await Promise.all([
+    loadDestinations(),
+    client.activity(),
+    client.listRedrives(),
+  ]);
+  const running = redrives.filter(({ status }) => status === "RUNNING" || status === "PAUSED");
+  return { ...destinations, activity, running };
 }
 
 export function OverviewPage() {
   const { data, problem } = usePolled("overview", load, {
     everyMs: EVERY_MS,
+    eventDelayMs: EVENT_DELAY_MS,
     isConcerned: changesDestinations,
   });
   return (
@@ -54,44 +66,27 @@ export function OverviewPage() {
   );
 }
 
-function Content({ destinations, isComplete, oldestAgeMs }: Loaded) {
+function Content({ destinations, isComplete, activity, running }: Loaded) {
   if (destinations.length === 0) return <FirstSteps />;
   const now = tick.value;
   const sorted = byTrouble(destinations, now);
   const troubled = sorted.filter((one) => troubleOf(one, now).severity > 0);
   const totals = totalTasks(destinations);
   const shown = (troubled.length > 0 ? troubled : sorted).slice(0, MAX_SHOWN);
+  const facts = { total: destinations.length, troubled: troubled.length, totals };
   return (
     <>
-      <p class="sentence">
-        {healthSentence({ total: destinations.length, troubled: troubled.length, totals })}
+      <p class={troubled.length > 0 ? "sentence health bad" : "sentence health good"}>
+        {healthSentence(facts)}
       </p>
       {!isComplete && (
         <Notice>
           Only the first {formatInteger(destinations.length)} destinations count here.
         </Notice>
       )}
-      <Card title="Tasks now">
-        <ul class="figures">
-          {["PENDING", "IN_FLIGHT", "EXHAUSTED", "SUCCEEDED", "CANCELLED"].map((status) => (
-            <li key={status}>
-              <Link page="tasks" query={{ status }}>
-                <strong>{formatInteger(totals[status] ?? 0)}</strong>{" "}
-                {status === "EXHAUSTED" ? "dead letters" : statusLabel(status)}
-              </Link>
-            </li>
-          ))}
-          {oldestAgeMs !== undefined && (
-            <li>
-              <span>
-                <strong>{oldestAgeMs === 0 ? "none" : roundDuration(oldestAgeMs)}</strong> age of
-                the oldest open task
-              </span>
-            </li>
-          )}
-        </ul>
-      </Card>
-      <ActivityCard />
+      <LastHour activity={activity} />
+      <Counts totals={totals} />
+      {running.length > 0 && <RunningRedrives redrives={running} />}
       <Card
         title={troubled.length > 0 ? "Destinations in trouble" : "Destinations"}
         aside={
@@ -100,64 +95,124 @@ function Content({ destinations, isComplete, oldestAgeMs }: Loaded) {
       >
         <DestinationTable destinations={shown} />
       </Card>
+      <Held destinations={destinations} />
     </>
   );
 }
 
-const FIGURES: readonly { readonly measure: Measure; readonly label: string }[] = [
-  { measure: "attempts", label: "attempts" },
-  { measure: "retries", label: "retries" },
-  { measure: "succeeded", label: "tasks succeeded" },
-  { measure: "dead", label: "new dead letters" },
-];
-
-function ActivityCard() {
-  const now = tick.value;
-  const { value } = activity;
-  const totals = new Map(
-    FIGURES.map(({ measure }) => [measure, sum(seriesOf(value, measure, now))] as const),
-  );
-  const succeeded = totals.get("succeeded") ?? 0;
-  const ended = succeeded + (totals.get("dead") ?? 0);
+function LastHour({ activity }: { readonly activity: Activity }) {
+  const { firstMinuteAt, minuteMs } = activity;
   return (
-    <Card
-      title="Activity of the last hour"
-      aside={
-        <>
-          counted by this page since it was opened, <When at={value.sinceAt} />
-        </>
-      }
-    >
-      <ul class="figures">
-        {FIGURES.map(({ measure, label }) => (
-          <li key={measure}>
-            <span>
-              <strong>{formatInteger(totals.get(measure) ?? 0)}</strong> {label}
-            </span>
-            <Sparkline values={seriesOf(value, measure, now)} />
+    <section aria-labelledby="last-hour">
+      <h2 id="last-hour" class="section-title">
+        Last hour <span class="faint">one bar per minute</span>
+      </h2>
+      <dl class="tiles">
+        {figuresOf(activity).map((figure) => {
+          const { name, label, value, note, isBad = false, series, formatMinute } = figure;
+          return (
+            <Tile
+              key={name}
+              label={label}
+              value={value}
+              note={note}
+              isBad={isBad}
+              line={(onPoint) => (
+                <Sparkline {...{ series, firstMinuteAt, minuteMs, isBad, formatMinute, onPoint }} />
+              )}
+            />
+          );
+        })}
+      </dl>
+    </section>
+  );
+}
+
+const STATUSES = ["PENDING", "IN_FLIGHT", "EXHAUSTED", "SUCCEEDED", "CANCELLED"] as const;
+
+function Counts({ totals }: { readonly totals: Readonly<Record<string, number>> }) {
+  return (
+    <nav class="count-links" aria-label="Tasks by status">
+      {STATUSES.map((status) => (
+        <Link key={status} page="tasks" query={{ status }}>
+          <strong>{formatInteger(totals[status] ?? 0)}</strong>{" "}
+          {status === "EXHAUSTED" ? "dead letters" : statusLabel(status)}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+function RunningRedrives({ redrives }: { readonly redrives: readonly RedriveView[] }) {
+  return (
+    <Card title="Redrives">
+      <ul class="plain-list">
+        {redrives.map((redrive) => (
+          <li key={redrive.redriveId}>
+            <Link page="redrives" query={{ id: redrive.redriveId }}>
+              {setText(redrive)}
+            </Link>
+            : <RedriveState redrive={redrive} />
           </li>
         ))}
-        <li>
-          <span>
-            <strong>{ended === 0 ? "none" : formatPercent(succeeded / ended)}</strong> of the ended
-            tasks succeeded
-          </span>
-        </li>
       </ul>
     </Card>
   );
 }
 
-function sum(values: readonly number[]): number {
-  return values.reduce((total, each) => total + each, 0);
+function RedriveState({ redrive }: { readonly redrive: RedriveView }) {
+  const { status, redriven, total, waitsFor, error } = redrive;
+  return (
+    <>
+      {formatInteger(redriven)} of {formatCount(total, "dead letter")} redriven
+      {status === "PAUSED" && ", paused"}
+      {error !== null && `: ${visibleText(error)}`}
+      {waitsFor !== null && <span class="faint">, waits for {visibleText(waitsFor)}</span>}
+    </>
+  );
 }
+
+function Held({ destinations }: { readonly destinations: readonly DestinationView[] }) {
+  const now = tick.value;
+  const groups = holdGroups(destinations, now);
+  if (groups.length === 0) return null;
+  return (
+    <Card title="Held now" aside="waiting tasks of the destinations that a guard holds">
+      <ul class="holds">
+        {groups.map(({ by, destinations: names, waiting, sinceAt }) => (
+          <li key={by}>
+            <span class={`swatch wait ${by}`} aria-hidden="true" />
+            <strong>{causeLabel(by)}</strong>
+            <span>{formatCount(waiting, "waiting task")}</span>
+            <span class="hold-names">
+              {names.slice(0, MAX_NAMES).map((name, index) => (
+                <>
+                  {index > 0 && ", "}
+                  <Link key={name} page="destination" query={{ name }}>
+                    <bdi>{name}</bdi>
+                  </Link>
+                </>
+              ))}
+              {names.length > MAX_NAMES && ` and ${formatInteger(names.length - MAX_NAMES)} more`}
+            </span>
+            <span class="faint">
+              {sinceAt !== undefined &&
+                now - sinceAt >= 1000 &&
+                `for ${roundDuration(now - sinceAt)}`}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+/** Names of one guard. */
+const MAX_NAMES = 4;
 
 function FirstSteps() {
   return (
-    <EmptyState
-      title="The service is ready and has no tasks"
-      command={`curl --json '{ "targetUrl": "https://example.com/hook", "json": { "order": 17 } }' ${serviceUrl}retry-tasks`}
-    >
+    <EmptyState title="The service is ready and has no tasks" command={createCommand()}>
       Hand over a call. Redrive stores it, attempts it, and retries it until it succeeds or becomes
       a dead letter. This page follows.
     </EmptyState>

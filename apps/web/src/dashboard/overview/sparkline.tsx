@@ -1,20 +1,64 @@
-/** Sparkline: a small line without axes beside a figure that says the same in words. */
+/** Sparkline: one bar per minute, and the value of the minute under the pointer. */
+import { useSignal } from "@preact/signals";
 
-const WIDTH = 120;
-const HEIGHT = 28;
+const WIDTH = 180;
+const HEIGHT = 32;
+const GAP = 1;
+/** A minute that is not empty stays visible. */
+const MIN_HEIGHT = 1.5;
 
-export function Sparkline({ values }: { readonly values: readonly number[] }) {
-  // One value is drawn as a line, too.
-  const drawn = values.length === 1 ? [...values, ...values] : values;
-  const max = Math.max(1, ...drawn);
-  const step = WIDTH / Math.max(1, drawn.length - 1);
-  const points = drawn.map((value, index) => {
-    const y = HEIGHT - 2 - (value / max) * (HEIGHT - 4);
-    return `${(index * step).toFixed(1)},${y.toFixed(1)}`;
-  });
+interface SparklineProps {
+  /** Per minute, the oldest first. */
+  readonly series: readonly number[];
+  readonly firstMinuteAt: number;
+  readonly minuteMs: number;
+  readonly isBad?: boolean;
+  formatMinute(value: number): string;
+  /** Called with the text for the minute under the pointer, or "". */
+  onPoint(text: string): void;
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+
+export function Sparkline(props: SparklineProps) {
+  const { series, firstMinuteAt, minuteMs, isBad = false, formatMinute, onPoint } = props;
+  const pointed = useSignal(-1);
+  const step = WIDTH / Math.max(1, series.length);
+  const point = (index: number) => {
+    pointed.value = index;
+    const value = series[index];
+    const at = CLOCK.format(firstMinuteAt + index * minuteMs);
+    onPoint(value === undefined ? "" : `${at}: ${formatMinute(value)}`);
+  };
   return (
-    <svg class="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
-      <polyline class="stroke" points={points.join(" ")} />
+    <svg
+      class={isBad ? "sparkline bad" : "sparkline"}
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+      onPointerMove={(event) => {
+        const { left, width } = event.currentTarget.getBoundingClientRect();
+        point(Math.floor(((event.clientX - left) / width) * series.length));
+      }}
+      onPointerLeave={() => point(-1)}
+    >
+      <path class="spark-base" d={`M0 ${HEIGHT - 0.5}H${WIDTH}`} />
+      <path class="spark-bars" d={barsOf(series, step)} />
+      {pointed.value >= 0 && (
+        <rect class="spark-point" x={pointed.value * step} width={step - GAP} height={HEIGHT} />
+      )}
     </svg>
   );
+}
+
+/** The bars as one path: five lines have three hundred of them. */
+function barsOf(series: readonly number[], step: number): string {
+  const max = Math.max(...series);
+  const bars = series.map((value, index) => {
+    if (value === 0) return "";
+    const height = Math.max(MIN_HEIGHT, (value / max) * (HEIGHT - 2)).toFixed(2);
+    const [x, width] = [(index * step).toFixed(2), (step - GAP).toFixed(2)];
+    return `M${x} ${HEIGHT}v-${height}h${width}v${height}z`;
+  });
+  return bars.join("");
 }

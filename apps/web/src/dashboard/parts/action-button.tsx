@@ -11,6 +11,9 @@ interface ActionButtonProps {
   readonly question?: string;
   readonly isAccent?: boolean;
   readonly isDisabled?: boolean;
+  readonly isSmall?: boolean;
+  /** The key that presses the button. */
+  readonly clickKey?: string;
   act(): Promise<unknown>;
   /** After the action has succeeded. */
   onDone?(): void;
@@ -54,8 +57,9 @@ export function ActionButton(props: ActionButtonProps) {
       ) : (
         <button
           type="button"
-          class={isAccent ? "button accent" : "button"}
+          class={`button ${isAccent ? "accent" : ""} ${props.isSmall === true ? "small" : ""}`}
           disabled={isDisabled || isBusy.value}
+          data-key={props.clickKey}
           onClick={() => {
             if (question === undefined) void run();
             else isAsking.value = true;

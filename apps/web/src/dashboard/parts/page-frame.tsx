@@ -4,6 +4,8 @@ import { Notice } from "../../components/notice.tsx";
 
 interface PageFrameProps {
   readonly title: string;
+  /** A link to the list that the page belongs to. */
+  readonly parent?: ComponentChildren;
   readonly problem?: string;
   /** False until the first response. */
   readonly isLoaded?: boolean;
@@ -12,11 +14,16 @@ interface PageFrameProps {
 }
 
 export function PageFrame(props: PageFrameProps) {
-  const { title, problem = "", isLoaded = true, actions, children } = props;
+  const { title, parent, problem = "", isLoaded = true, actions, children } = props;
   return (
     <div class="page stage">
       <div class="page-head">
-        <h1>{title}</h1>
+        <div class="page-title">
+          {parent !== undefined && <p class="page-parent">{parent}</p>}
+          <h1>
+            <bdi>{title}</bdi>
+          </h1>
+        </div>
         {actions !== undefined && <div class="actions">{actions}</div>}
       </div>
       {problem !== "" && <Notice tone="bad">{problem}</Notice>}

@@ -1,7 +1,8 @@
 /** Times: instants as ages and countdowns that stay current, and as dates in a tooltip. */
 import { signal } from "@preact/signals";
-import { formatDuration, systemClock } from "@redrive/core";
+import { systemClock } from "@redrive/core";
 import { now } from "../service/client.ts";
+import { roundDuration } from "./round-duration.ts";
 
 const TICK_MS = 1000;
 
@@ -13,12 +14,6 @@ export function startTicking(): void {
     if (!document.hidden) tick.value = now();
     startTicking();
   });
-}
-
-/** A duration for people: whole seconds from a second on. */
-export function roundDuration(ms: number): string {
-  const rounded = ms >= 1000 ? Math.round(ms / 1000) * 1000 : Math.round(ms);
-  return formatDuration(rounded);
 }
 
 const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });

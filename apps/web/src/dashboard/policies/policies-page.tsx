@@ -1,69 +1,70 @@
-/** Policies page: registered policies and presets, with their documents. */
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { Card } from "../../components/card.tsx";
-import { Notice } from "../../components/notice.tsx";
+/** Policies page: registered policies and presets, and the document of one with its linter. */
+import { isObject, type PolicyDocument } from "@redrive/core";
+import { policySummary } from "@redrive/simulator/text";
+import { readDraftOf } from "../documents/draft.ts";
 import { PageFrame } from "../parts/page-frame.tsx";
 import { When } from "../parts/times.tsx";
 import { Link } from "../routing/link.tsx";
 import { route } from "../routing/route.ts";
-import { client, type PolicyView, problemOf } from "../service/client.ts";
+import { client, type PolicyView } from "../service/client.ts";
+import { may } from "../service/session.ts";
 import { usePolled } from "../service/use-polled.ts";
-import { attemptsOf } from "../tasks/max-attempts.ts";
+import { ApplyDraft } from "./apply-draft.tsx";
+import { ChosenPolicy } from "./chosen-policy.tsx";
+import { NewPolicy } from "./new-policy.tsx";
 
 const EVERY_MS = 15_000;
 
 export function PoliciesPage() {
   const { query } = route.value;
-  const { data, problem } = usePolled("policies", () => client.listPolicies(), {
+  const { data, problem, reload } = usePolled("policies", () => client.listPolicies(), {
     everyMs: EVERY_MS,
   });
   const { id = "", version = "" } = query;
+  const draft = readDraftOf(query);
+  const isNew = query["new"] === "yes";
   return (
-    <PageFrame title="Policies" problem={problem} isLoaded={data !== undefined}>
-      {id !== "" && <ChosenPolicy key={`${id} ${version}`} policyId={id} version={version} />}
-      <PolicyTable policies={data?.policies ?? []} />
+    <PageFrame
+      title="Policies"
+      problem={problem}
+      isLoaded={data !== undefined}
+      actions={
+        may("admin") &&
+        !isNew && (
+          <Link page="policies" query={{ new: "yes" }} class="button">
+            New policy
+          </Link>
+        )
+      }
+    >
+      {draft !== undefined && id === "" && !isNew && (
+        <ApplyDraft draft={draft} policies={data?.policies ?? []} />
+      )}
+      {isNew && <NewPolicy draft={draft} onSaved={reload} />}
+      {id !== "" && (
+        <ChosenPolicy
+          key={`${id} ${version}`}
+          policyId={id}
+          version={version}
+          draft={draft}
+          onSaved={reload}
+        />
+      )}
+      <PolicyTable policies={data?.policies ?? []} shown={id} />
     </PageFrame>
   );
 }
 
-interface ChosenPolicyProps {
-  readonly policyId: string;
-  /** Empty: the newest. */
-  readonly version: string;
+interface PolicyTableProps {
+  readonly policies: readonly PolicyView[];
+  readonly shown: string;
 }
 
-function ChosenPolicy({ policyId, version }: ChosenPolicyProps) {
-  const policy = useSignal<PolicyView | undefined>(undefined);
-  const problem = useSignal("");
-  useEffect(() => {
-    const options = /^[1-9]\d*$/u.test(version) ? { version: Number(version) } : {};
-    client.getPolicy(policyId, options).then(
-      (found) => {
-        policy.value = found;
-      },
-      (error: unknown) => {
-        problem.value = problemOf(error);
-      },
-    );
-  }, []);
-  if (problem.value !== "") return <Notice tone="bad">{problem.value}</Notice>;
-  if (policy.value === undefined) return <p class="loading">Loading…</p>;
-  const { document, unreadable, version: shown, source } = policy.value;
-  return (
-    <Card title={policyId} aside={`${source}, version ${shown}`}>
-      {unreadable !== undefined && (
-        <Notice tone="bad">This version of Redrive cannot read it: {unreadable}</Notice>
-      )}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls must be reachable by key. */}
-      <pre class="raw" tabIndex={0}>
-        {JSON.stringify(document, null, 2)}
-      </pre>
-    </Card>
+/** Registered policies first, because people have made them. */
+function PolicyTable({ policies, shown }: PolicyTableProps) {
+  const sorted = policies.toSorted(
+    (one, other) => Number(one.source === "preset") - Number(other.source === "preset"),
   );
-}
-
-function PolicyTable({ policies }: { readonly policies: readonly PolicyView[] }) {
   return (
     <div class="table-wrap">
       <table class="table rows">
@@ -71,16 +72,22 @@ function PolicyTable({ policies }: { readonly policies: readonly PolicyView[] })
         <thead>
           <tr>
             <th scope="col">Policy</th>
+            <th scope="col">What it does</th>
             <th scope="col">Source</th>
-            <th scope="col">Version</th>
-            <th scope="col">Attempts</th>
-            <th scope="col">Created</th>
-            <th scope="col">Tasks</th>
+            <th scope="col" class="number">
+              Version
+            </th>
+            <th scope="col" class="number">
+              Created
+            </th>
+            <th scope="col">
+              <span class="visually-hidden">Its tasks</span>
+            </th>
           </tr>
         </thead>
         <tbody>
-          {policies.map((policy) => (
-            <PolicyRow key={policy.policyId} policy={policy} />
+          {sorted.map((policy) => (
+            <PolicyRow key={policy.policyId} policy={policy} isShown={policy.policyId === shown} />
           ))}
         </tbody>
       </table>
@@ -88,19 +95,30 @@ function PolicyTable({ policies }: { readonly policies: readonly PolicyView[] })
   );
 }
 
-function PolicyRow({ policy }: { readonly policy: PolicyView }) {
-  const { policyId, source, version, createdAt } = policy;
+interface PolicyRowProps {
+  readonly policy: PolicyView;
+  readonly isShown: boolean;
+}
+
+function PolicyRow({ policy, isShown }: PolicyRowProps) {
+  const { policyId, source, version, createdAt, document } = policy;
   return (
-    <tr>
-      <th scope="row" data-label="Policy">
+    <tr class={isShown ? "selected" : ""}>
+      <th scope="row" data-label="Policy" class="name">
         <Link page="policies" query={{ id: policyId }}>
           {policyId}
         </Link>
       </th>
+      <td data-label="What it does" class="wrap">
+        {summaryOf(document)}
+      </td>
       <td data-label="Source">{source}</td>
-      <td data-label="Version">{version === 0 ? "not used yet" : version}</td>
-      <td data-label="Attempts">{attemptsOf(policy) ?? "unknown"}</td>
-      <td data-label="Created">{createdAt === null ? "built in" : <When at={createdAt} />}</td>
+      <td data-label="Version" class="number">
+        {version === 0 ? "not used yet" : version}
+      </td>
+      <td data-label="Created" class="number">
+        {createdAt === null ? <span class="faint">built in</span> : <When at={createdAt} />}
+      </td>
       <td data-label="Tasks">
         <Link page="tasks" query={{ policy: policyId }}>
           its tasks
@@ -108,4 +126,13 @@ function PolicyRow({ policy }: { readonly policy: PolicyView }) {
       </td>
     </tr>
   );
+}
+
+function summaryOf(document: unknown): string {
+  if (!isObject(document)) return "unknown";
+  try {
+    return policySummary(document as PolicyDocument);
+  } catch {
+    return "This version of the page cannot read it.";
+  }
 }

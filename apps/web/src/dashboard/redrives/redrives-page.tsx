@@ -1,5 +1,5 @@
 /** Redrives page: all redrives with their progress, and the actions on one that has not ended. */
-import { formatInteger } from "@redrive/core";
+import { formatCount, formatInteger } from "@redrive/core";
 import { Card } from "../../components/card.tsx";
 import { Notice } from "../../components/notice.tsx";
 import { ActionButton } from "../parts/action-button.tsx";
@@ -7,11 +7,13 @@ import { EmptyState } from "../parts/empty-state.tsx";
 import { PageFrame } from "../parts/page-frame.tsx";
 import { Status } from "../parts/status.tsx";
 import { When } from "../parts/times.tsx";
+import { visibleText } from "../parts/visible-text.ts";
 import { Link } from "../routing/link.tsx";
 import { route } from "../routing/route.ts";
 import { client, type RedriveView } from "../service/client.ts";
 import { may } from "../service/session.ts";
 import { usePolled } from "../service/use-polled.ts";
+import { setText } from "./set-text.ts";
 
 const EVERY_MS = 1500;
 
@@ -20,9 +22,16 @@ export function RedrivesPage() {
     everyMs: EVERY_MS,
   });
   const redrives = data?.redrives ?? [];
-  const chosen = redrives.find(({ redriveId }) => redriveId === route.value.query["id"]);
+  const id = route.value.query["id"];
+  const chosen =
+    id === undefined
+      ? redrives.find(({ status }) => status === "RUNNING" || status === "PAUSED")
+      : redrives.find(({ redriveId }) => redriveId === id);
   return (
     <PageFrame title="Redrives" problem={problem} isLoaded={data !== undefined}>
+      {id !== undefined && chosen === undefined && data !== undefined && (
+        <Notice tone="warn">There is no redrive {visibleText(id)}.</Notice>
+      )}
       {chosen !== undefined && <Progress redrive={chosen} onChanged={reload} />}
       {redrives.length === 0 ? (
         <EmptyState
@@ -33,7 +42,7 @@ export function RedrivesPage() {
           <Link page="dead-letters">Dead letters</Link>.
         </EmptyState>
       ) : (
-        <RedriveTable redrives={redrives} />
+        <RedriveTable redrives={redrives} shown={chosen?.redriveId} />
       )}
     </PageFrame>
   );
@@ -45,33 +54,44 @@ interface ProgressProps {
 }
 
 function Progress({ redrive, onChanged }: ProgressProps) {
-  const { redriveId, status, total, redriven, skipped, error, skips, ratePerSecond } = redrive;
+  const { status, total, redriven, skipped, error, skips, ratePerSecond, waitsFor } = redrive;
   const done = redriven + skipped;
   return (
     <Card
-      title={`Redrive ${redriveId}`}
+      title={`Redrive of ${setText(redrive)}`}
       aside={<RedriveActions redrive={redrive} onChanged={onChanged} />}
     >
       <p class="sentence">
         <Status status={status} /> {formatInteger(redriven)} of {formatInteger(total)} redriven
         {skipped > 0 && `, ${formatInteger(skipped)} skipped`}, at {ratePerSecond} per second.
       </p>
-      <progress class="progress" max={Math.max(1, total)} value={total === 0 ? 1 : done}>
+      <progress
+        class="progress"
+        aria-label="Progress of the redrive"
+        max={Math.max(1, total)}
+        value={total === 0 ? 1 : done}
+      >
         {done} of {total}
       </progress>
-      {error !== null && <Notice tone="warn">{error}</Notice>}
+      {waitsFor !== null && <p>It waits for {visibleText(waitsFor)}.</p>}
+      {error !== null && <Notice tone="warn">{visibleText(error)}</Notice>}
       {skips.map(({ reason, count, detail }) => (
         <p key={reason} class="faint">
-          {formatInteger(count)} skipped: {detail}
+          {formatInteger(count)} skipped: {visibleText(detail)}
         </p>
       ))}
       <p>
-        <Link page="tasks" query={{}}>
+        <Link page="tasks" query={newTasksOf(redrive)}>
           See the newest tasks
         </Link>
       </p>
     </Card>
   );
+}
+
+/** The new tasks have the destination of their dead letters, and are created after the start. */
+function newTasksOf({ filter, createdAt }: RedriveView): Readonly<Record<string, string>> {
+  return { destination: filter?.destination ?? "", createdFrom: String(createdAt) };
 }
 
 function RedriveActions({ redrive: { redriveId, status }, onChanged }: ProgressProps) {
@@ -109,46 +129,83 @@ function RedriveActions({ redrive: { redriveId, status }, onChanged }: ProgressP
   );
 }
 
-function RedriveTable({ redrives }: { readonly redrives: readonly RedriveView[] }) {
+interface RedriveTableProps {
+  readonly redrives: readonly RedriveView[];
+  readonly shown: string | undefined;
+}
+
+function RedriveTable({ redrives, shown }: RedriveTableProps) {
   return (
     <div class="table-wrap">
       <table class="table rows">
         <caption class="visually-hidden">Redrives, newest first</caption>
         <thead>
           <tr>
-            <th scope="col">Redrive</th>
+            <th scope="col">Dead letters</th>
             <th scope="col">Status</th>
-            <th scope="col">Redriven</th>
-            <th scope="col">Skipped</th>
-            <th scope="col">Rate, canary</th>
-            <th scope="col">Started</th>
+            <th scope="col" class="number">
+              Redriven
+            </th>
+            <th scope="col" class="number">
+              Skipped
+            </th>
+            <th scope="col" class="number">
+              Rate
+            </th>
+            <th scope="col" class="number">
+              Canary
+            </th>
+            <th scope="col" class="number">
+              Started
+            </th>
           </tr>
         </thead>
         <tbody>
           {redrives.map((redrive) => (
-            <tr key={redrive.redriveId}>
-              <th scope="row" data-label="Redrive">
-                <Link page="redrives" query={{ id: redrive.redriveId }} class="id">
-                  {redrive.redriveId}
-                </Link>
-              </th>
-              <td data-label="Status">
-                <Status status={redrive.status} />
-              </td>
-              <td data-label="Redriven">
-                {formatInteger(redrive.redriven)} of {formatInteger(redrive.total)}
-              </td>
-              <td data-label="Skipped">{formatInteger(redrive.skipped)}</td>
-              <td data-label="Rate, canary">
-                {redrive.ratePerSecond} per second, {redrive.canary}
-              </td>
-              <td data-label="Started">
-                <When at={redrive.createdAt} />
-              </td>
-            </tr>
+            <RedriveRow
+              key={redrive.redriveId}
+              redrive={redrive}
+              isShown={redrive.redriveId === shown}
+            />
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+interface RedriveRowProps {
+  readonly redrive: RedriveView;
+  readonly isShown: boolean;
+}
+
+function RedriveRow({ redrive, isShown }: RedriveRowProps) {
+  const { redriveId, status, redriven, total, skipped, ratePerSecond, canary, createdAt } = redrive;
+  return (
+    <tr class={isShown ? "selected" : ""}>
+      <th scope="row" data-label="Dead letters" class="name">
+        <Link page="redrives" query={{ id: redriveId }} title={redriveId}>
+          {setText(redrive)}
+        </Link>
+      </th>
+      <td data-label="Status">
+        <Status status={status} />
+      </td>
+      <td data-label="Redriven" class="number">
+        {formatInteger(redriven)} of {formatInteger(total)}
+      </td>
+      <td data-label="Skipped" class="number">
+        {formatInteger(skipped)}
+      </td>
+      <td data-label="Rate" class="number">
+        {ratePerSecond} per s
+      </td>
+      <td data-label="Canary" class="number">
+        {canary === 0 ? "none" : formatCount(canary, "task")}
+      </td>
+      <td data-label="Started" class="number">
+        <When at={createdAt} />
+      </td>
+    </tr>
   );
 }

@@ -8,15 +8,19 @@ interface LinkProps {
   readonly query?: Query;
   readonly class?: string;
   readonly title?: string;
+  /** Marks the link of the shown page. */
+  readonly isCurrent?: boolean;
   readonly children: ComponentChildren;
 }
 
-export function Link({ page, query = {}, class: name, title, children }: LinkProps) {
+export function Link(props: LinkProps) {
+  const { page, query = {}, class: name, title, isCurrent = false, children } = props;
   return (
     <a
       href={addressOf(page, query)}
       class={name}
       title={title}
+      aria-current={isCurrent ? "page" : undefined}
       onClick={(event) => {
         if (!isPlainClick(event)) return;
         event.preventDefault();

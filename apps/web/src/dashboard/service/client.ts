@@ -6,16 +6,26 @@ import { signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { type Client, createClient, type ServiceEvent } from "@redrive/service/client";
 
-export type TaskView = Awaited<ReturnType<Client["getTask"]>>;
-export type TaskList = Awaited<ReturnType<Client["listTasks"]>>;
+type Result<Name extends keyof Client> = Awaited<ReturnType<Client[Name]>>;
+
+export type TaskView = Result<"getTask">;
+export type TaskList = Result<"listTasks">;
 export type TaskQuery = NonNullable<Parameters<Client["listTasks"]>[0]>;
-export type AttemptView = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
-export type DestinationView = Awaited<ReturnType<Client["getDestination"]>>;
-export type DeadLetterGroups = Awaited<ReturnType<Client["groupDeadLetters"]>>;
+export type AttemptView = Result<"listAttempts">["attempts"][number];
+export type DestinationView = Result<"getDestination">;
+export type DestinationHistory = Result<"destinationHistory">;
+export type LimitChange = DestinationHistory["limits"][number];
+export type Activity = Result<"activity">;
+export type DeadLetterGroups = Result<"groupDeadLetters">;
 export type DeadLetterGroup = DeadLetterGroups["groups"][number];
-export type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
+export type RedriveView = Result<"getRedrive">;
 export type RedriveToStart = Parameters<Client["startRedrive"]>[0];
-export type PolicyView = Awaited<ReturnType<Client["getPolicy"]>>;
+export type ManyResult = Result<"cancelTasks">;
+export type PolicyView = Result<"getPolicy">;
+export type KeyView = Result<"listKeys">["keys"][number];
+export type AlertsView = Result<"alerts">;
+export type SimulationView = Result<"simulate">;
+export type SuggestedField = Parameters<Client["suggestValues"]>[0]["field"];
 export type EventView = Extract<ServiceEvent, { readonly kind: "event" }>["event"];
 
 /** The pages are one level below the API: `/ui/tasks` and `/retry-tasks`. */
@@ -43,4 +53,9 @@ export function problemOf(error: unknown): string {
   // `fetch` rejects with a TypeError if there is no response.
   if (name === "TypeError") return "The service does not respond. Retrying.";
   return code === undefined ? message : `${message} (${code})`;
+}
+
+/** A command that creates a task here, for a shell. */
+export function createCommand(fields = '"json": { "order": 17 }'): string {
+  return `curl --json '{ "targetUrl": "https://example.com/hook", ${fields} }' ${serviceUrl}retry-tasks`;
 }

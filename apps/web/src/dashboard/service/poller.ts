@@ -8,12 +8,14 @@ export interface PollerOptions<T> {
   readonly clock: Pick<TimeSource, "alarm">;
   /** From a response to the next request. */
   readonly everyMs: number;
+  /** Requests that follow an event wait this long. Default: `EVENT_DELAY_MS`. */
+  readonly eventDelayMs?: number | undefined;
   load(): Promise<T>;
   onLoaded(value: T): void;
   onFailed(error: unknown): void;
 }
 
-/** Requests that follow an event wait this long, so that many events cause one request. */
+/** Many events cause one request. */
 export const EVENT_DELAY_MS = 500;
 
 export class Poller<T> {
@@ -49,7 +51,11 @@ export class Poller<T> {
       return;
     }
     this.#isSoon = true;
-    this.#schedule(EVENT_DELAY_MS);
+    this.#schedule(this.#eventDelayMs);
+  }
+
+  get #eventDelayMs(): number {
+    return this.#options.eventDelayMs ?? EVENT_DELAY_MS;
   }
 
   /** Stops until the next `request`. */
@@ -76,7 +82,7 @@ export class Poller<T> {
     this.#isLoading = false;
     if (this.#isStopped || this.#isPaused) return;
     this.#isSoon = this.#isOutdated;
-    this.#schedule(this.#isOutdated ? EVENT_DELAY_MS : this.#options.everyMs);
+    this.#schedule(this.#isOutdated ? this.#eventDelayMs : this.#options.everyMs);
   }
 
   #schedule(ms: number): void {

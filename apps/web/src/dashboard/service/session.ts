@@ -53,16 +53,15 @@ export async function signOut(): Promise<void> {
 interface SessionAnswer {
   readonly tenantId: string;
   readonly scopes: readonly string[];
+  readonly requiresKey: boolean;
   readonly detail?: string;
 }
 
 async function accept(response: Response): Promise<string> {
   const answer = (await response.json()) as SessionAnswer;
   if (!response.ok) return answer.detail ?? `The service returned ${response.status}.`;
-  const { tenantId, scopes } = answer;
-  // Without keys, every caller has the scope `admin`, and there is nothing to sign out of.
-  const hasCookie = isSignedOut.value || session.value?.hasCookie === true;
-  session.value = { tenantId, scopes, hasCookie };
+  const { tenantId, scopes, requiresKey } = answer;
+  session.value = { tenantId, scopes, hasCookie: requiresKey };
   isSignedOut.value = false;
   return "";
 }

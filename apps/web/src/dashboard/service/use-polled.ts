@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { useEffect, useRef } from "preact/hooks";
 import { type EventView, problemOf } from "./client.ts";
-import { onLive } from "./live.ts";
+import { onFollowing, onLive, requestOnce } from "./live.ts";
 import { Poller } from "./poller.ts";
 
 export interface Polled<T> {
@@ -17,6 +17,8 @@ export interface Polled<T> {
 
 interface PolledOptions {
   readonly everyMs: number;
+  /** After an event. Default: that of `Poller`. */
+  readonly eventDelayMs?: number;
   /** Whether the event changes what the page shows. Default: none does. */
   readonly isConcerned?: (event: EventView) => boolean;
 }
@@ -25,7 +27,7 @@ interface PolledOptions {
 export function usePolled<T>(
   key: string,
   load: () => Promise<T>,
-  { everyMs, isConcerned = () => false }: PolledOptions,
+  { everyMs, eventDelayMs, isConcerned = () => false }: PolledOptions,
 ): Polled<T> {
   const state = useSignal<{ readonly key: string; readonly data?: T; readonly problem: string }>({
     key,
@@ -36,6 +38,7 @@ export function usePolled<T>(
     const started = new Poller<T>({
       clock: systemClock,
       everyMs,
+      eventDelayMs,
       load,
       onLoaded: (data) => {
         state.value = { key, data, problem: "" };
@@ -47,16 +50,15 @@ export function usePolled<T>(
       },
     });
     poller.current = started;
-    started.request();
-    const follow = () => (document.hidden ? started.pause() : started.request());
-    document.addEventListener("visibilitychange", follow);
+    requestOnce(started);
+    const stopFollowing = onFollowing(started);
     const stopListening = onLive((message) => {
       if (message === "reset" || isConcerned(message)) started.requestSoon();
     });
     return () => {
       started.stop();
       stopListening();
-      document.removeEventListener("visibilitychange", follow);
+      stopFollowing();
     };
   }, [key]);
   const { value } = state;
@@ -64,6 +66,6 @@ export function usePolled<T>(
   return {
     data: isCurrent ? value.data : undefined,
     problem: isCurrent ? value.problem : "",
-    reload: () => poller.current?.request(),
+    reload: () => poller.current && requestOnce(poller.current),
   };
 }

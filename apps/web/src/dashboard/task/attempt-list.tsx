@@ -1,9 +1,10 @@
 /** Attempt list: each attempt with its times, its response and what it waited for before. */
 import { formatDuration, formatInteger, statusText } from "@redrive/core";
+import { causeLabel } from "../parts/causes.ts";
+import { roundDuration } from "../parts/round-duration.ts";
 import { When } from "../parts/times.tsx";
 import { visibleText } from "../parts/visible-text.ts";
 import type { AttemptView } from "../service/client.ts";
-import { causeLabel } from "./attempt-strip.tsx";
 
 export function AttemptList({ attempts }: { readonly attempts: readonly AttemptView[] }) {
   if (attempts.length === 0) return <p class="faint">No attempt has ended yet.</p>;
@@ -52,8 +53,8 @@ function AttemptDetails({ attempt }: { readonly attempt: AttemptView }) {
       {waits.length > 0 && (
         <p>
           Waited before:{" "}
-          {waits
-            .map(({ cause, durationMs }) => `${formatDuration(durationMs)} (${causeLabel(cause)})`)
+          {waitSums(waits)
+            .map(([cause, ms]) => `${roundDuration(ms)} (${causeLabel(cause)})`)
             .join(", ")}
           .
         </p>
@@ -75,6 +76,13 @@ function AttemptDetails({ attempt }: { readonly attempt: AttemptView }) {
       <BodyText title="Response body" text={responseBody} base64={responseBodyBase64} />
     </div>
   );
+}
+
+/** Guards often take turns, so each cause is named once, in the order of its first wait. */
+function waitSums(waits: AttemptView["waits"]): readonly (readonly [string, number])[] {
+  const sums = new Map<string, number>();
+  for (const { cause, durationMs } of waits) sums.set(cause, (sums.get(cause) ?? 0) + durationMs);
+  return [...sums];
 }
 
 interface HeaderTableProps {

@@ -3,32 +3,11 @@ import { formatDuration } from "@redrive/core";
 import { Chart } from "../../chart/chart.tsx";
 import { timeAxis } from "../../chart/time-axis.ts";
 import { Legend } from "../../components/legend.tsx";
-import { formatInstant, roundDuration, tick } from "../parts/times.tsx";
+import { causeLabel } from "../parts/causes.ts";
+import { roundDuration } from "../parts/round-duration.ts";
+import { formatInstant, tick } from "../parts/times.tsx";
 import type { AttemptView, TaskView } from "../service/client.ts";
-import {
-  placeBar,
-  type Strip,
-  type StripBar,
-  stripOf,
-  type WaitCause,
-  waitTotals,
-} from "./strip.ts";
-
-const CAUSES: Readonly<Record<WaitCause, string>> = {
-  policy: "delay of the policy",
-  "retry-after": "Retry-After",
-  "circuit-open": "open circuit",
-  "retry-budget": "retry budget",
-  concurrency: "concurrency limit",
-  rate: "rate limit",
-  throttle: "throttle",
-  pause: "paused destination",
-  late: "late: no node started it",
-};
-
-export function causeLabel(cause: WaitCause): string {
-  return CAUSES[cause];
-}
+import { placeBar, type Strip, type StripBar, stripOf, waitTotals } from "./strip.ts";
 
 const REQUESTS = [
   { mark: "request", label: "request that failed", isGood: false },
@@ -51,7 +30,7 @@ export function AttemptStrip({ task, attempts }: AttemptStripProps) {
   const now = tick.value;
   const strip = stripOf(task, attempts, now);
   const totals = waitTotals(strip.bars, now);
-  const waited = totals.map(({ cause, ms }) => `${roundDuration(ms)} for ${CAUSES[cause]}`);
+  const waited = totals.map(({ cause, ms }) => `${roundDuration(ms)} for ${causeLabel(cause)}`);
   const requests = strip.bars.filter(({ kind }) => kind === "request").length;
   const description = `${requests} requests. Waited ${waited.join(", ") || "for nothing"}.`;
   return (
@@ -66,7 +45,7 @@ export function AttemptStrip({ task, attempts }: AttemptStripProps) {
           ),
           ...totals.map(({ cause, ms }) => ({
             mark: `wait ${cause}`,
-            label: `${CAUSES[cause]}: ${roundDuration(ms)}`,
+            label: `${causeLabel(cause)}: ${roundDuration(ms)}`,
           })),
         ]}
       />
@@ -141,7 +120,7 @@ function Bar({ bar, strip, width }: BarProps) {
 function barTitle(bar: StripBar): string {
   const length = formatDuration(Math.round(bar.toAt - bar.fromAt));
   const from = `from ${formatInstant(bar.fromAt)}`;
-  if (bar.kind === "wait") return `Waited ${length} for ${CAUSES[bar.cause]}, ${from}`;
+  if (bar.kind === "wait") return `Waited ${length} for ${causeLabel(bar.cause)}, ${from}`;
   return `Attempt ${bar.attemptNumber}: ${bar.result} after ${length}, ${from}`;
 }
 

@@ -41,6 +41,30 @@ test("waits come before their request, and the current wait ends at the due inst
   ]);
 });
 
+test("a task that ended without another attempt waited until its end", () => {
+  const last = attempt({ nextDelayMs: 900, delaySource: "policy" });
+  const ended = task({ status: "EXHAUSTED", finishedAt: 9000, nextAttemptAt: null });
+  const { bars } = stripOf(ended, [last], 99_000);
+  expect(bars.map((bar) => [bar.kind === "wait" ? bar.cause : "", bar.fromAt, bar.toAt])).toEqual([
+    ["", 2000, 2100],
+    ["policy", 2100, 3000],
+    ["ended", 3000, 9000],
+  ]);
+  const soon = { ...ended, finishedAt: 2200 };
+  expect(stripOf(soon, [attempt({ nextDelayMs: null })], 99_000).bars).toHaveLength(1);
+});
+
+test("a task that a guard holds shows the delay before the hold", () => {
+  const wait = { cause: "circuit-open", sinceAt: 5000, untilAt: null } as const;
+  const last = attempt({ nextDelayMs: 2900, delaySource: "policy" });
+  const { bars } = stripOf(task({ wait, nextAttemptAt: 5000 }), [last], 8000);
+  expect(bars.map(({ kind, fromAt, toAt }) => [kind, fromAt, toAt])).toEqual([
+    ["request", 2000, 2100],
+    ["wait", 2100, 5000],
+    ["wait", 5000, 8000],
+  ]);
+});
+
 test("a wait without a known end lasts until now", () => {
   const wait = { cause: "pause", sinceAt: 2100, untilAt: null } as const;
   const { bars } = stripOf(task({ wait, nextAttemptAt: 2500 }), [], 4000);

@@ -3,9 +3,8 @@
  * yet is marked as planned.
  */
 import { statusText } from "@redrive/core";
+import type { WaitCause } from "../parts/causes.ts";
 import type { AttemptView, TaskView } from "../service/client.ts";
-
-export type WaitCause = AttemptView["waits"][number]["cause"];
 
 interface Span {
   readonly fromAt: number;
@@ -15,7 +14,7 @@ interface Span {
 }
 
 export type StripBar =
-  | (Span & { readonly kind: "wait"; readonly cause: WaitCause })
+  | (Span & { readonly kind: "wait"; readonly cause: WaitCause | "ended" })
   | (Span & {
       readonly kind: "request";
       readonly attemptNumber: number;
@@ -64,7 +63,8 @@ function currentBars(
   attempts: readonly AttemptView[],
   now: number,
 ): readonly StripBar[] {
-  const { status, wait, attemptNumber, nextAttemptAt } = task;
+  const { status, wait, attemptNumber, nextAttemptAt, finishedAt } = task;
+  if (finishedAt !== null) return lastWait(attempts.at(-1), finishedAt);
   if (status === "IN_FLIGHT") {
     // A claimed task whose attempt is in the log already has ended it.
     if (attempts.some((attempt) => attempt.attemptNumber === attemptNumber)) return [];
@@ -77,7 +77,36 @@ function currentBars(
   if (status !== "PENDING" || wait === undefined || wait === null) return [];
   const { cause, sinceAt, untilAt } = wait;
   const toAt = Math.max(now, untilAt ?? now);
-  return [{ kind: "wait", cause, fromAt: sinceAt, toAt, isPlanned: true }];
+  const current = { kind: "wait", cause, fromAt: sinceAt, toAt, isPlanned: true } as const;
+  return [...delayBefore(attempts.at(-1), sinceAt), current];
+}
+
+/** Waits of at least this long are worth a bar. */
+const MIN_LAST_MS = 1000;
+
+/** A task that ended without another attempt: nobody knows what it waited for after its delay. */
+function lastWait(last: AttemptView | undefined, finishedAt: number): readonly StripBar[] {
+  const delay = delayBefore(last, finishedAt);
+  const fromAt =
+    delay[0]?.toAt ?? (last === undefined ? finishedAt : last.startedAt + last.durationMs);
+  if (finishedAt - fromAt < MIN_LAST_MS) return [];
+  const rest = {
+    kind: "wait",
+    cause: "ended",
+    fromAt,
+    toAt: finishedAt,
+    isPlanned: false,
+  } as const;
+  return [...delay, rest];
+}
+
+/** The delay after the last attempt, if a guard has held the task since then. */
+function delayBefore(last: AttemptView | undefined, sinceAt: number): readonly StripBar[] {
+  if (last === undefined || last.nextDelayMs === null) return [];
+  const fromAt = last.startedAt + last.durationMs;
+  const toAt = Math.min(fromAt + last.nextDelayMs, sinceAt);
+  const cause = (last.delaySource ?? "policy") as WaitCause;
+  return toAt > fromAt ? [{ kind: "wait", cause, fromAt, toAt, isPlanned: false }] : [];
 }
 
 export interface PlacedBar {
@@ -104,8 +133,8 @@ export function placeBar(
 export function waitTotals(
   bars: readonly StripBar[],
   now: number,
-): readonly { readonly cause: WaitCause; readonly ms: number }[] {
-  const totals = new Map<WaitCause, number>();
+): readonly { readonly cause: WaitCause | "ended"; readonly ms: number }[] {
+  const totals = new Map<WaitCause | "ended", number>();
   for (const bar of bars) {
     if (bar.kind !== "wait") continue;
     const ms = Math.max(0, Math.min(bar.toAt, bar.isPlanned ? now : bar.toAt) - bar.fromAt);

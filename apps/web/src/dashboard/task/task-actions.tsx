@@ -20,6 +20,7 @@ export function TaskActions({ task, onDone }: TaskActionsProps) {
         <ActionButton
           label="Retry now"
           isAccent
+          clickKey="r"
           act={() => client.retryNow(taskId)}
           onDone={onDone}
         />

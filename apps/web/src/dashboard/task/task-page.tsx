@@ -3,16 +3,22 @@ import { Card } from "../../components/card.tsx";
 import { Notice } from "../../components/notice.tsx";
 import { PageFrame } from "../parts/page-frame.tsx";
 import { Status } from "../parts/status.tsx";
+import { tick } from "../parts/times.tsx";
 import { visibleText } from "../parts/visible-text.ts";
+import { Link } from "../routing/link.tsx";
 import { route } from "../routing/route.ts";
-import { type AttemptView, client, type TaskView } from "../service/client.ts";
+import { type AttemptView, client, now, type TaskView } from "../service/client.ts";
 import { may } from "../service/session.ts";
 import { usePolled } from "../service/use-polled.ts";
-import { loadMaxAttempts } from "../tasks/max-attempts.ts";
+import { curveAddress, SimulatorLink } from "../simulator/links.tsx";
+import { loadPolicies, policyOf } from "../tasks/task-policies.ts";
 import { AttemptList, BodyText, HeaderTable } from "./attempt-list.tsx";
 import { AttemptStrip } from "./attempt-strip.tsx";
+import { futureOf } from "./future.ts";
+import { FutureChart } from "./future-chart.tsx";
 import { TaskActions } from "./task-actions.tsx";
 import { TaskFacts } from "./task-facts.tsx";
+import "./task.css";
 
 const EVERY_MS = 5000;
 
@@ -32,7 +38,7 @@ async function load(taskId: string): Promise<LoadedTask> {
     client.getTask(taskId, { include }),
     readAttempts(taskId, withBody),
   ]);
-  loadMaxAttempts([task]);
+  loadPolicies([task]);
   return { task, attempts };
 }
 
@@ -55,18 +61,37 @@ export function TaskPage() {
   });
   return (
     <PageFrame
-      title="Task"
+      title={taskId}
+      parent={<Link page="tasks">Tasks</Link>}
       problem={problem}
       isLoaded={data !== undefined}
-      actions={data !== undefined && <TaskActions task={data.task} onDone={reload} />}
+      actions={
+        data !== undefined && (
+          <>
+            <TaskActions task={data.task} onDone={reload} />
+            <Simulate {...data} />
+          </>
+        )
+      }
     >
       {data !== undefined && <Loaded {...data} />}
     </PageFrame>
   );
 }
 
+/** With the policy of the task, and the time for which it has failed so far. */
+function Simulate({ task, attempts }: LoadedTask) {
+  const known = policyOf(task);
+  if (known === undefined) return null;
+  const { startedAt } = attempts[0] ?? { startedAt: task.createdAt };
+  const failedMs = task.status === "SUCCEEDED" ? undefined : (task.finishedAt ?? now()) - startedAt;
+  return <SimulatorLink address={curveAddress(known.document, failedMs)} />;
+}
+
 function Loaded({ task, attempts }: LoadedTask) {
   const { explain, lastError, status } = task;
+  const known = policyOf(task);
+  const future = known && futureOf(task, known.policy, tick.value);
   return (
     <>
       <p class="sentence">
@@ -77,26 +102,31 @@ function Loaded({ task, attempts }: LoadedTask) {
       )}
       <Card title="Requests and waits" aside="time since the task was created">
         <AttemptStrip task={task} attempts={attempts} />
+        {future !== undefined && <FutureChart future={future} />}
       </Card>
       <Card title="Attempts">
         <AttemptList attempts={attempts} />
       </Card>
       <Card title="Request">
-        <TaskFacts task={task} />
-        <HeaderTable headers={task.headers} title="Headers" />
-        <BodyText title="Body" text={task.body} base64={task.bodyBase64} />
-        {task.bodyUrl !== undefined && (
-          <p>
-            {/* Saved to a file and never opened: the body may be a page with scripts. */}
-            <a href={`..${task.bodyUrl}`} download="body">
-              Download the body
-            </a>
-            , which is in the blob store.
-          </p>
-        )}
-        {!may("payload:read") && (
-          <p class="faint">Bodies need a key with the scope payload:read.</p>
-        )}
+        <div class="columns">
+          <TaskFacts task={task} />
+          <div>
+            <HeaderTable headers={task.headers} title="Headers" />
+            <BodyText title="Body" text={task.body} base64={task.bodyBase64} />
+            {task.bodyUrl !== undefined && (
+              <p>
+                {/* Saved to a file and never opened: the body may be a page with scripts. */}
+                <a href={`..${task.bodyUrl}`} download="body">
+                  Download the body
+                </a>
+                , which is in the blob store.
+              </p>
+            )}
+            {!may("payload:read") && (
+              <p class="faint">Bodies need a key with the scope payload:read.</p>
+            )}
+          </div>
+        </div>
       </Card>
     </>
   );

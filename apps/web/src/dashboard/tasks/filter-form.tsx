@@ -1,107 +1,130 @@
 /** Filter form: the filters of the list. Every change is a new address. */
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { Problem } from "../../components/problem.tsx";
 import { Select } from "../../components/select.tsx";
-import { statusLabel } from "../parts/status.tsx";
-import { TextInput } from "../parts/text-input.tsx";
-import { goTo } from "../routing/route.ts";
-import { client } from "../service/client.ts";
 import {
+  ages,
+  apiFilter,
   type FilterName,
-  filterNames,
   filterProblem,
+  isFiltered,
   statuses,
   type TaskFilters,
-} from "./filters.ts";
+} from "../filters/task-filters.ts";
+import { ComboBox } from "../parts/combo-box.tsx";
+import { statusLabel } from "../parts/status.tsx";
+import { Link } from "../routing/link.tsx";
+import { goTo } from "../routing/route.ts";
+import { client, now, type SuggestedField } from "../service/client.ts";
 
-const STATUS_GROUPS = [
+interface SuggestedFilter {
+  readonly name: FilterName;
+  readonly field: SuggestedField;
+  readonly label: string;
+  readonly hint: string;
+}
+
+const FIELDS: readonly SuggestedFilter[] = [
+  { name: "destination", field: "destination", label: "Destination", hint: "any" },
+  { name: "label", field: "label", label: "Label", hint: "name=value" },
+  { name: "reason", field: "reason", label: "Reason", hint: "any" },
+  { name: "lastStatus", field: "lastStatus", label: "Last response", hint: "503" },
+  { name: "policy", field: "policyId", label: "Policy", hint: "any" },
+  { name: "key", field: "idempotencyKey", label: "Idempotency key", hint: "order-17" },
+];
+
+const AGES = [
   {
-    label: "Status",
-    options: statuses.map((value) => ({ value, label: statusLabel(value) })),
+    label: "Created",
+    options: Object.entries(ages).map(([value, { label }]) => ({ value, label })),
   },
 ];
 
-const FIELDS: readonly {
-  readonly name: FilterName;
-  readonly label: string;
-  readonly hint: string;
-}[] = [
-  { name: "label", label: "Label", hint: "name=value" },
-  { name: "key", label: "Idempotency key", hint: "order-17" },
-  { name: "reason", label: "Reason", hint: "attempts" },
-  { name: "lastStatus", label: "Last response", hint: "503" },
+const REDRIVEN = [
+  {
+    label: "Redriven",
+    options: [
+      { value: "false", label: "not redriven" },
+      { value: "true", label: "redriven" },
+    ],
+  },
 ];
 
 export function FilterForm({ filters }: { readonly filters: TaskFilters }) {
   const set = (name: FilterName, value: string) => goTo("tasks", { ...filters, [name]: value });
-  const isFiltered = filterNames.some((name) => filters[name] !== "");
+  const problem = filterProblem(filters);
+  const count = FIELDS.filter(({ name }) => filters[name] !== "").length;
   return (
-    <search class="filters">
-      <Select
-        label="Status"
-        value={filters.status}
-        groups={STATUS_GROUPS}
-        emptyLabel="any"
-        onChange={(value) => set("status", value)}
-      />
-      <DestinationField
-        value={filters.destination}
-        onChange={(value) => set("destination", value)}
-      />
-      {FIELDS.map(({ name, label, hint }) => (
-        <TextInput
-          key={name}
-          label={label}
-          value={filters[name]}
-          placeholder={hint}
-          onChange={(value) => set(name, value)}
-        />
-      ))}
-      {isFiltered && (
-        <button type="button" class="button" onClick={() => goTo("tasks")}>
-          Clear filters
-        </button>
-      )}
-      <Problem message={filterProblem(filters)} />
+    <search class="task-filters">
+      <StatusTabs filters={filters} />
+      <details class="filter-fold" open={count > 0 || !isNarrow()}>
+        <summary>Filters{count > 0 && ` (${count})`}</summary>
+        <div class="filters">
+          {FIELDS.map(({ name, field, label, hint }, index) => (
+            <ComboBox
+              key={name}
+              label={label}
+              value={filters[name]}
+              placeholder={hint}
+              focusKey={index === 0 ? "/" : undefined}
+              suggest={async (text) => {
+                const others = problem === "" ? apiFilter({ ...filters, [name]: "" }, now()) : {};
+                return (await client.suggestValues({ ...others, field, text })).suggestions;
+              }}
+              onChange={(value) => set(name, value)}
+            />
+          ))}
+          <Select
+            label="Created"
+            value={filters.age}
+            groups={AGES}
+            emptyLabel="any time"
+            onChange={(value) => set("age", value)}
+          />
+          {filters.status === "EXHAUSTED" && (
+            <Select
+              label="Redriven"
+              value={filters.redriven}
+              groups={REDRIVEN}
+              emptyLabel="either"
+              onChange={(value) => set("redriven", value)}
+            />
+          )}
+          {isFiltered(filters) && (
+            <button type="button" class="button" onClick={() => goTo("tasks")}>
+              Clear filters
+            </button>
+          )}
+        </div>
+      </details>
+      <Problem message={problem} />
     </search>
   );
 }
 
-interface DestinationFieldProps {
-  readonly value: string;
-  onChange(value: string): void;
+/** On a phone the filters are folded until somebody uses them. */
+function isNarrow(): boolean {
+  return matchMedia("(max-width: 45rem)").matches;
 }
 
-/** Suggests the first destinations by name. */
-function DestinationField({ value, onChange }: DestinationFieldProps) {
-  const names = useSignal<readonly string[]>([]);
-  useEffect(() => {
-    const load = async () => {
-      const { destinations } = await client.listDestinations({ limit: 250 });
-      names.value = destinations.map(({ name }) => name);
-    };
-    // Without suggestions the field still works.
-    load().catch(() => {});
-  }, []);
+function StatusTabs({ filters }: { readonly filters: TaskFilters }) {
   return (
-    <div class="select">
-      <label for="destination-filter">Destination</label>
-      <input
-        id="destination-filter"
-        class="text-area"
-        list="destination-names"
-        value={value}
-        placeholder="any"
-        autocomplete="off"
-        spellcheck={false}
-        onChange={(event) => onChange(event.currentTarget.value.trim())}
-      />
-      <datalist id="destination-names">
-        {names.value.map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
-    </div>
+    <nav class="status-tabs" aria-label="Status">
+      {["", ...statuses].map((status) => (
+        <Link
+          key={status}
+          page="tasks"
+          query={{ ...filters, status, ...(status !== "EXHAUSTED" && { redriven: "" }) }}
+          isCurrent={filters.status === status}
+        >
+          {tabLabel(status)}
+        </Link>
+      ))}
+    </nav>
   );
+}
+
+function tabLabel(status: string): string {
+  if (status === "") return "All";
+  const label = status === "EXHAUSTED" ? "dead letters" : statusLabel(status);
+  return label.charAt(0).toUpperCase() + label.slice(1);
 }

@@ -1,7 +1,7 @@
 /** Tests that rows keep their places while events and responses change them. */
 import { expect, test } from "vitest";
+import { filtersOf } from "../filters/task-filters.ts";
 import type { EventView, TaskView } from "../service/client.ts";
-import { filtersOf } from "./filters.ts";
 import { applyEvent, MAX_FRESH, mergePage, rowsOf } from "./rows.ts";
 
 const task = (taskId: string, fields: Partial<TaskView> = {}): TaskView =>

@@ -2,8 +2,8 @@
  * Rows: the tasks that a list shows, and how events and new pages change them. Rows never move and
  * never disappear while somebody reads them: new tasks are counted until the user asks for them.
  */
+import { startsToMatch, statusAfter, type TaskFilters } from "../filters/task-filters.ts";
 import type { EventView, TaskView } from "../service/client.ts";
-import { startsToMatch, statusAfter, type TaskFilters } from "./filters.ts";
 
 export interface Rows {
   readonly tasks: readonly TaskView[];

@@ -1,30 +1,66 @@
-/** Task table: one row per task, as cards on a phone. */
+/** Task table: one row per task with a box to select it, as cards on a phone. */
 import { formatInteger, statusText } from "@redrive/core";
+import { useEffect, useRef } from "preact/hooks";
 import { Status } from "../parts/status.tsx";
-import { When } from "../parts/times.tsx";
+import { tick, When } from "../parts/times.tsx";
+import { visibleText } from "../parts/visible-text.ts";
 import { Link } from "../routing/link.tsx";
+import { type Selection, withRows } from "../selection/selection.ts";
 import type { TaskView } from "../service/client.ts";
-import { maxAttemptsOf } from "./max-attempts.ts";
+import { policyOf } from "./task-policies.ts";
 
-export function TaskTable({ tasks }: { readonly tasks: readonly TaskView[] }) {
+interface TaskTableProps {
+  readonly tasks: readonly TaskView[];
+  readonly selection: Selection;
+  onSelect(selection: Selection): void;
+}
+
+export function TaskTable({ tasks, selection, onSelect }: TaskTableProps) {
+  const ids = tasks.map(({ taskId }) => taskId);
+  const selected = ids.filter((id) => selection.ids.has(id)).length;
+  const select = (some: readonly string[], isSelected: boolean) =>
+    onSelect(withRows(selection, some, isSelected));
   return (
     <div class="table-wrap">
-      <table class="table rows">
+      <table class="table rows tasks">
         <caption class="visually-hidden">Tasks, newest first</caption>
         <thead>
           <tr>
+            <th scope="col" class="box">
+              <PageBox
+                isAll={selected === ids.length}
+                isSome={selected > 0 && selected < ids.length}
+                onChange={(isSelected) => select(ids, isSelected)}
+              />
+            </th>
             <th scope="col">Task</th>
             <th scope="col">Destination</th>
+            <th scope="col" class="wide">
+              Request
+            </th>
             <th scope="col">Status</th>
-            <th scope="col">Attempts</th>
-            <th scope="col">Last response</th>
-            <th scope="col">Next attempt</th>
-            <th scope="col">Created</th>
+            <th scope="col" class="number">
+              Attempts
+            </th>
+            <th scope="col" class="number">
+              Response
+            </th>
+            <th scope="col" class="number">
+              Next attempt
+            </th>
+            <th scope="col" class="number">
+              Created
+            </th>
           </tr>
         </thead>
         <tbody>
           {tasks.map((task) => (
-            <TaskRow key={task.taskId} task={task} />
+            <TaskRow
+              key={task.taskId}
+              task={task}
+              isSelected={selection.ids.has(task.taskId)}
+              onSelect={(isSelected) => select([task.taskId], isSelected)}
+            />
           ))}
         </tbody>
       </table>
@@ -32,47 +68,98 @@ export function TaskTable({ tasks }: { readonly tasks: readonly TaskView[] }) {
   );
 }
 
-function TaskRow({ task }: { readonly task: TaskView }) {
-  const { taskId, destination, status, reason, createdAt } = task;
+interface PageBoxProps {
+  readonly isAll: boolean;
+  readonly isSome: boolean;
+  onChange(isSelected: boolean): void;
+}
+
+function PageBox({ isAll, isSome, onChange }: PageBoxProps) {
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (box.current !== null) box.current.indeterminate = isSome;
+  }, [isSome]);
   return (
-    <tr>
+    <input
+      ref={box}
+      type="checkbox"
+      aria-label="Select the page"
+      checked={isAll}
+      onChange={(event) => onChange(event.currentTarget.checked)}
+    />
+  );
+}
+
+interface TaskRowProps {
+  readonly task: TaskView;
+  readonly isSelected: boolean;
+  onSelect(isSelected: boolean): void;
+}
+
+function TaskRow({ task, isSelected, onSelect }: TaskRowProps) {
+  const { taskId, destination, status, reason, createdAt, method, targetUrl, redrivenTo } = task;
+  return (
+    <tr class={isSelected ? "selected" : ""}>
+      <td class="box">
+        <input
+          type="checkbox"
+          aria-label={`Select ${taskId}`}
+          checked={isSelected}
+          onChange={(event) => onSelect(event.currentTarget.checked)}
+        />
+      </td>
       <th scope="row" data-label="Task">
         <Link page="task" query={{ id: taskId }} class="id" title={taskId}>
           {taskId}
         </Link>
       </th>
-      <td data-label="Destination" class="wrap">
+      <td data-label="Destination" class="name">
         <Link page="destination" query={{ name: destination }}>
           <bdi>{destination}</bdi>
         </Link>
       </td>
+      <td data-label="Request" class="wide request-cell">
+        <bdi title={visibleText(targetUrl)}>
+          {method} {visibleText(withoutOrigin(targetUrl))}
+        </bdi>
+      </td>
       <td data-label="Status">
         <span>
           <Status status={status} />
-          {reason !== null && status === "EXHAUSTED" && <span class="faint"> {reason}</span>}
+          {status === "EXHAUSTED" && reason !== null && <span class="faint"> {reason}</span>}
+          {redrivenTo !== null && <span class="faint">, redriven</span>}
         </span>
       </td>
-      <td data-label="Attempts">{attemptsText(task)}</td>
-      <td data-label="Last response">{lastResponse(task)}</td>
-      <td data-label="Next attempt">
+      <td data-label="Attempts" class="number">
+        {attemptsText(task)}
+      </td>
+      <td data-label="Response" class="number">
+        {lastResponse(task)}
+      </td>
+      <td data-label="Next attempt" class="number">
         <NextAttempt task={task} />
       </td>
-      <td data-label="Created">
+      <td data-label="Created" class="number">
         <When at={createdAt} />
       </td>
     </tr>
   );
 }
 
+/** The destination is shown beside it. */
+function withoutOrigin(url: string): string {
+  return url.replace(/^\w+:\/\/[^/]*/u, "") || "/";
+}
+
 export function attemptsText(task: TaskView): string {
-  const max = maxAttemptsOf(task);
+  const max = policyOf(task)?.policy.maxAttempts;
   const count = formatInteger(task.attemptNumber);
   return max === undefined ? count : `${count} of ${formatInteger(max)}`;
 }
 
 function lastResponse({ lastStatus, lastError }: TaskView): string {
   if (lastStatus !== null) return statusText(lastStatus);
-  return lastError === null ? "none" : "error";
+  return lastError === null ? "–" : "error";
 }
 
 function NextAttempt({ task: { status, nextAttemptAt, finishedAt } }: { readonly task: TaskView }) {
@@ -84,5 +171,11 @@ function NextAttempt({ task: { status, nextAttemptAt, finishedAt } }: { readonly
     );
   }
   if (status === "IN_FLIGHT") return <>running</>;
-  return nextAttemptAt === null ? <>none</> : <When at={nextAttemptAt} />;
+  if (nextAttemptAt === null) return <>none</>;
+  return (
+    <>
+      {nextAttemptAt < tick.value && "due "}
+      <When at={nextAttemptAt} />
+    </>
+  );
 }

@@ -2,12 +2,12 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { useEffect, useRef } from "preact/hooks";
-import { client, problemOf, type TaskList, type TaskQuery } from "../service/client.ts";
-import { onLive } from "../service/live.ts";
+import { apiFilter, PAGE_SIZE, type TaskFilters } from "../filters/task-filters.ts";
+import { client, now, problemOf, type TaskList, type TaskQuery } from "../service/client.ts";
+import { onFollowing, onLive, requestOnce } from "../service/live.ts";
 import { Poller } from "../service/poller.ts";
-import { apiQuery, PAGE_SIZE, type TaskFilters } from "./filters.ts";
-import { loadMaxAttempts } from "./max-attempts.ts";
 import { applyEvent, mergePage, type Rows, rowsOf } from "./rows.ts";
+import { loadPolicies } from "./task-policies.ts";
 
 /** Events are faster; this finds what other nodes of a fleet did. */
 const EVERY_MS = 10_000;
@@ -50,10 +50,11 @@ function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
     everyMs: EVERY_MS,
     load: () => {
       before = state.peek().rows;
-      return readPage(apiQuery(filters, cursor));
+      const position = cursor === "" ? {} : { cursor };
+      return readPage({ ...apiFilter(filters, now()), ...position, limit: PAGE_SIZE });
     },
     onLoaded: (page) => {
-      loadMaxAttempts(page.tasks);
+      loadPolicies(page.tasks);
       const { rows } = state.peek();
       const isFirst = isReplacing || rows === undefined || before === undefined;
       const next = isFirst ? rowsOf(page.tasks) : mergePage(rows, page.tasks, before as Rows);
@@ -71,17 +72,16 @@ function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
     const next = applyEvent(rows, message, filters, cursor === "");
     if (next !== rows) state.value = { ...state.peek(), rows: next };
   });
-  const onVisible = () => (document.hidden ? poller.pause() : poller.request());
-  document.addEventListener("visibilitychange", onVisible);
+  const stopFollowing = onFollowing(poller);
   return {
     start: () => {
       isReplacing = true;
-      poller.request();
+      requestOnce(poller);
     },
     stop: () => {
       poller.stop();
       stopListening();
-      document.removeEventListener("visibilitychange", onVisible);
+      stopFollowing();
       state.value = EMPTY;
     },
   };

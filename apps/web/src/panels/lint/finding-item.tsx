@@ -1,4 +1,5 @@
-/** Finding item: severity, problem, fix, and a button that applies the fix. */
+/** Finding item: severity, problem, fix, the documentation of the rule, and a button that applies the fix. */
+import { useSignal } from "@preact/signals";
 import type { Severity } from "@redrive/simulator";
 import type { FixableFinding } from "../../worker/lint-requests.ts";
 
@@ -14,7 +15,7 @@ const SEVERITY_LABELS: Readonly<Record<Severity, string>> = {
 };
 
 export function FindingItem({ finding, onFix }: FindingProps) {
-  const { severity, id, field, sentence, fix, docs, fixed } = finding;
+  const { severity, id, field, sentence, fix, fixed } = finding;
   return (
     <li class={`finding ${severity}`}>
       <p class="finding-head">
@@ -23,7 +24,7 @@ export function FindingItem({ finding, onFix }: FindingProps) {
       <p>{sentence}</p>
       <p class="finding-fix">{fix}</p>
       <div class="finding-foot">
-        <code title={`Rule ${id} is documented in ${docs}`}>{docs}</code>
+        <RuleDocs id={id} />
         {fixed !== undefined && onFix !== undefined && (
           <button
             type="button"
@@ -36,5 +37,28 @@ export function FindingItem({ finding, onFix }: FindingProps) {
         )}
       </div>
     </li>
+  );
+}
+
+function RuleDocs({ id }: { readonly id: string }) {
+  const text = useSignal("Loading…");
+  const load = async () => {
+    const { loadRuleDocs } = await import("./rule-docs.ts");
+    text.value = await loadRuleDocs(id);
+  };
+  return (
+    <details
+      class="rule-docs"
+      onToggle={() => {
+        load().catch(() => {
+          text.value = "The documentation could not be loaded.";
+        });
+      }}
+    >
+      <summary>
+        <code>{id}</code>
+      </summary>
+      <p>{text.value}</p>
+    </details>
   );
 }

@@ -59,7 +59,7 @@ export function LintPanel(props: LintPanelProps) {
     <Card title={title} class="lint">
       <p
         ref={summary}
-        class={findings.length === 0 ? "lint-summary clean" : "lint-summary"}
+        class={query.value.value?.length === 0 ? "lint-summary clean" : "lint-summary"}
         tabIndex={-1}
         aria-live="polite"
         aria-busy={isBusy}

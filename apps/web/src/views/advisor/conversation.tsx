@@ -3,7 +3,7 @@ import type { Question } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
 import { adviceQuery, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
 import { answerText, questionText } from "./answers.ts";
-import { describeField } from "./field-labels.ts";
+import { changesText } from "./field-labels.ts";
 import { QuestionCard } from "./question-card.tsx";
 import { useFocus } from "./use-focus.ts";
 
@@ -66,9 +66,5 @@ const NO_CHANGE = "changes nothing";
 function changesOf(id: Question["id"]): string {
   const step = adviceQuery.value.value?.steps.find((one) => one.id === id);
   if (step === undefined) return "";
-  const changes = Object.entries(step.changes).map(([name, value]) => {
-    const { label, text } = describeField(name, value);
-    return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
-  });
-  return changes.length === 0 ? NO_CHANGE : `sets ${changes.join(", ")}`;
+  return changesText(step.changes) || NO_CHANGE;
 }

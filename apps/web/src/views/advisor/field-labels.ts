@@ -31,6 +31,27 @@ export function describeField(name: string, value: unknown): FieldDescription {
   return { label: LABELS[name] ?? name, text: formatValue(name, value) };
 }
 
+/** For example "sets attempts to 1; removes the jitter". Empty if nothing changes. */
+export function changesText(changes: Readonly<Record<string, unknown>>): string {
+  const entries = Object.entries(changes);
+  const labelOf = (name: string) => (LABELS[name] ?? name).replace(/^[A-Z](?=[a-z])/u, lower);
+  const set = entries
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${labelOf(name)} to ${formatValue(name, value)}`);
+  const removed = entries
+    .filter(([, value]) => value === undefined)
+    .map(([name]) => `the ${labelOf(name)}`);
+  const parts = [
+    set.length === 0 ? "" : `sets ${set.join(", ")}`,
+    removed.length === 0 ? "" : `removes ${removed.join(", ")}`,
+  ];
+  return parts.filter(Boolean).join("; ");
+}
+
+function lower(text: string): string {
+  return text.toLowerCase();
+}
+
 function formatValue(name: string, value: unknown): string {
   if (typeof value === "number")
     return name.endsWith("Ms") ? formatDuration(value) : formatInteger(value);

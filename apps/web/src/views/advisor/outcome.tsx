@@ -1,17 +1,20 @@
 /** Outcome: the advised policy with its coverage, reasons, lint findings and code. */
 
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
-import type { Advice, Answers } from "@redrive/simulator";
+import { type Advice, type Answers, schedule } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import { policySummary } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
 import { Card } from "../../components/card.tsx";
 import { Stat, Stats } from "../../components/stat.tsx";
 import { LintPanel } from "../../panels/lint/lint-panel.tsx";
+import { WaitsChart } from "../curve/waits-chart.tsx";
+import { FIRST_SEED } from "../seed.ts";
 import { adviceQuery } from "./advisor-store.ts";
 import { CodeCard } from "./code-card.tsx";
 import { useFocus } from "./use-focus.ts";
 import { outageOf, viewLinks } from "./view-links.ts";
+import "../curve/curve.css";
 
 export function Outcome() {
   const { input, value } = adviceQuery.latest.value ?? {};
@@ -22,6 +25,7 @@ export function Outcome() {
   return (
     <>
       <PolicyCard advice={advice} given={given} />
+      <CurveCard advice={advice} />
       <Card title="Why" isBusy={adviceQuery.isBusy.value}>
         <ol class="reasons">
           {advice.reasons.map((reason) => (
@@ -53,16 +57,18 @@ function PolicyCard({ advice, given }: PartProps) {
         {policySummary(policy)}
       </p>
       <Stats>
-        <Stat
-          label="Coverage"
-          value={formatPercent(coverage)}
-          note={`of the calls outlast ${formatDuration(outageOf(given))}`}
-          tone="accent"
-        />
+        {isRetrying && (
+          <Stat
+            label="Coverage"
+            value={formatPercent(coverage)}
+            note={`of the calls outlast ${formatDuration(outageOf(given))}`}
+            tone="accent"
+          />
+        )}
         <Stat
           label="At most"
           value={formatCount(maxAttempts, "attempt")}
-          note="including the first"
+          note={isRetrying ? "including the first" : "the first, and no retries"}
         />
         {totalBudgetMs !== undefined && (
           <Stat
@@ -82,6 +88,17 @@ function PolicyCard({ advice, given }: PartProps) {
           ))}
         </div>
       )}
+    </Card>
+  );
+}
+
+/** The waits of one call with this policy. */
+function CurveCard({ advice: { policy } }: Pick<PartProps, "advice">) {
+  const drawing = useRef<SVGSVGElement>(null);
+  if ((policy.maxAttempts ?? 1) <= 1) return null;
+  return (
+    <Card title="Backoff curve" aside="one call, seed 1" isBusy={adviceQuery.isBusy.value}>
+      <WaitsChart schedule={schedule(policy, { seed: FIRST_SEED })} isLog svgRef={drawing} />
     </Card>
   );
 }

@@ -14,6 +14,7 @@ import { loadPolicy } from "../../panels/policy/load-policy.ts";
 import { PolicyPicker } from "../../panels/policy/policy-picker.tsx";
 import {
   changePolicy,
+  changeStrategy,
   outageMs,
   policy,
   policyName,
@@ -21,8 +22,7 @@ import {
   retryAfterMs,
   setPolicy,
 } from "./curve-store.ts";
-import { DelayListField } from "./delay-list-field.tsx";
-import { type StrategyId, strategyLabels, strategyOf, withStrategy } from "./strategy.ts";
+import { type StrategyId, strategyLabels, strategyOf } from "./strategy.ts";
 
 const STRATEGIES = (Object.keys(strategyLabels) as StrategyId[]).map((value) => ({
   value,
@@ -33,6 +33,10 @@ const DAY_MS = 86_400_000;
 
 /** Loaded lazily: the panel is below the fold, and its rules are as large as the rest of the view. */
 const lint = () => import("./curve-lint.tsx").then(({ CurveLint }) => CurveLint);
+
+/** Few readers type a list. */
+const delayList = () =>
+  import("./delay-list-field.tsx").then(({ DelayListField }) => DelayListField);
 
 export function CurveControls() {
   const problem = useSignal("");
@@ -52,12 +56,14 @@ export function CurveControls() {
           isWide
           value={strategyOf(document) ?? ("" as StrategyId)}
           options={STRATEGIES}
-          onChange={(id) => set(withStrategy(document, id))}
+          onChange={(id) => {
+            problem.value = changeStrategy(id);
+          }}
         />
         {document.delaysMs === undefined ? (
           <CurveFields onChange={set} />
         ) : (
-          <DelayListField document={document} onChange={set} />
+          <LazyPart height="9rem" load={delayList} props={{ document, onChange: set }} />
         )}
         {resolved.value.jitterType === "PROPORTIONAL" && <RatioField onChange={set} />}
         <Problem message={problem.value} />

@@ -6,6 +6,8 @@ import { loadSharedPolicy } from "../../panels/policy/load-policy.ts";
 import { createWorkerQuery } from "../../worker/query.ts";
 import { FIRST_SEED, type Seed } from "../seed.ts";
 import type { ApplyState, RunOf } from "../view.ts";
+import { labeledProblem } from "./field-names.ts";
+import { type CurveFields, curveFieldsOf, type StrategyId, withStrategy } from "./strategy.ts";
 
 const INITIAL_POLICY: PolicyDocument = {
   maxAttempts: 8,
@@ -14,6 +16,8 @@ const INITIAL_POLICY: PolicyDocument = {
   jitterType: "FULL",
 };
 const INITIAL_OUTAGE_MS = 8000;
+/** On a linear scale, the first waits of an exponential curve would be invisible. */
+const INITIAL_LOG = true;
 const MAX_MS = 365 * 86_400_000;
 
 /** Fewer samples with hints, because every wait then runs `decide` of core, which is slower. */
@@ -26,7 +30,7 @@ export const seed = signal<Seed>(FIRST_SEED);
 export const outageMs = signal(INITIAL_OUTAGE_MS);
 export const retryAfterMs = signal(0);
 /** True if the chart has a logarithmic axis. */
-export const isLog = signal(false);
+export const isLog = signal(INITIAL_LOG);
 
 export const resolved = computed(() => resolvePolicy(policy.value));
 export const drawn = computed<Schedule>(() =>
@@ -50,12 +54,26 @@ export function changePolicy(next: PolicyDocument): string {
   return setPolicy(changed, "");
 }
 
+/** The fields of the last curve, for the way back from a list of waits. */
+let lastCurve: CurveFields = {};
+
+/** Returns an empty string, or an error message if the policy would be invalid. */
+export function changeStrategy(id: StrategyId): string {
+  const before = policy.value;
+  if (before.delaysMs === undefined) {
+    lastCurve = curveFieldsOf(before);
+    return changePolicy(withStrategy(before, id));
+  }
+  const after = withStrategy(before, id);
+  return changePolicy(id === "list" ? after : { ...after, ...lastCurve });
+}
+
 /** Returns an empty string, or an error message if the policy is invalid and was not set. */
 export function setPolicy(next: PolicyDocument, name: string): string {
   try {
     resolvePolicy(next);
   } catch (error) {
-    return (error as Error).message;
+    return labeledProblem((error as Error).message);
   }
   policy.value = next;
   policyName.value = name;
@@ -69,7 +87,7 @@ export function curveRun(): RunOf<"curve"> {
     policy: policyName.value || policy.value,
     outageMs: outageMs.value,
     ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
-    ...(isLog.value && { log: true }),
+    ...(isLog.value !== INITIAL_LOG && { log: isLog.value }),
   };
 }
 
@@ -80,18 +98,20 @@ export async function openCurve(run: RunOf<"curve">): Promise<ApplyState> {
   // Throws for values that the simulator rejects, before anything is shown.
   schedule(document, { seed: run.seed, retryAfterMs: hintMs });
   return () => {
+    lastCurve = {};
     setPolicy(document, typeof run.policy === "string" ? run.policy : "");
     seed.value = run.seed;
     outageMs.value = opened;
     retryAfterMs.value = hintMs;
-    isLog.value = run.log ?? false;
+    isLog.value = run.log ?? INITIAL_LOG;
   };
 }
 
 export function resetCurve(): void {
   setPolicy(INITIAL_POLICY, "");
+  lastCurve = {};
   seed.value = FIRST_SEED;
   outageMs.value = INITIAL_OUTAGE_MS;
   retryAfterMs.value = 0;
-  isLog.value = false;
+  isLog.value = INITIAL_LOG;
 }

@@ -2,7 +2,7 @@
 
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatSamples, maxSumMs, scheduleRows } from "@redrive/simulator/text";
+import { formatSamples, maxSumMs, policySummary, scheduleRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { Card } from "../../components/card.tsx";
 import { LazyPart } from "../../components/lazy-part.tsx";
@@ -173,6 +173,7 @@ export const curveView: View<"curve"> = {
     exportMenu({
       name: "redrive-curve",
       drawing: () => drawing.current,
+      caption: () => `${policySummary(policy.value)}; seed ${seed.value}`,
       rows: () => scheduleRows(drawn.value),
       json,
       policy: () => policy.value,

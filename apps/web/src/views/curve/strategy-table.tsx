@@ -13,7 +13,9 @@ import {
 import { Card } from "../../components/card.tsx";
 import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
+import { BUCKET_RETRIES } from "../../worker/token-bucket.ts";
 import { outageMs, resolved, seed } from "./curve-store.ts";
+import { lineClass, OverlayChart } from "./overlay-chart.tsx";
 
 interface StrategyRow {
   /** The name in `redrive sim herd --compare`. */
@@ -21,6 +23,8 @@ interface StrategyRow {
   readonly label: string;
   /** The wait after failure n. */
   readonly formula: string;
+  /** What it must know for the next wait. */
+  readonly state: string;
   readonly use: string;
 }
 
@@ -29,49 +33,64 @@ const ROWS: readonly StrategyRow[] = [
     name: "immediate",
     label: "No wait",
     formula: "0, three times",
+    state: "none",
     use: "Never: it retries while the fault still lasts.",
   },
   {
     name: "fixed",
     label: "Fixed",
     formula: "base",
+    state: "none",
     use: "For polling. Retries of all clients stay synchronized.",
   },
   {
     name: "linear",
     label: "Linear",
     formula: "min(max, base × n)",
+    state: "the attempt",
     use: "For one client with a known rate limit.",
   },
   {
     name: "none",
     label: "Exponential",
     formula: "min(max, base × mⁿ⁻¹)",
+    state: "the attempt",
     use: "For one client. Many clients arrive at the same time.",
   },
   {
     name: "proportional",
     label: "Proportional",
     formula: "ceiling × (1 − r … 1 + r)",
+    state: "the attempt, a random number",
     use: "For long schedules, where full jitter could turn hours into minutes.",
   },
   {
     name: "equal",
     label: "Equal jitter",
     formula: "ceiling ÷ 2 + random(0, ceiling ÷ 2)",
+    state: "the attempt, a random number",
     use: "When every retry needs a minimum wait.",
   },
   {
     name: "full",
     label: "Full jitter",
     formula: "random(0, ceiling)",
+    state: "the attempt, a random number",
     use: "The default for many clients, with enough attempts for the outage.",
   },
   {
     name: "decorrelated",
     label: "Decorrelated",
     formula: "random(base, min(max, previous × 3))",
+    state: "the previous wait, a random number",
     use: "The widest spread. Needs the previous wait and ends late.",
+  },
+  {
+    name: "token-bucket",
+    label: "Exponential + token bucket",
+    formula: "min(max, base × mⁿ⁻¹), if the bucket has a token",
+    state: "the attempt, a bucket that all calls share",
+    use: "To limit the load of an outage. Most calls give up early.",
   },
 ];
 
@@ -95,12 +114,14 @@ function curveOfControls(): PolicyDocument {
 export function StrategyTable() {
   return (
     <Card title="All strategies with these settings" aside={inputText()}>
+      <Overlay />
       <div class="table-wrap" aria-busy={strategyQuery.isBusy.value}>
         <table class="table strategies">
           <thead>
             <tr>
               <th scope="col">Strategy</th>
               <th scope="col">Wait after failure n</th>
+              <th scope="col">Complexity: keeps</th>
               <th scope="col" class="number">
                 Herd peak
               </th>
@@ -130,10 +151,35 @@ export function StrategyTable() {
       <p class="faint table-note">
         Herd peak: the arrivals in the fullest window, as a share of the clients. Sum of waits: the
         mean, and the range of 90 % of the calls. Fairness: Jain's index over those sums; 1 means
-        all are equal. See System for a retry budget on top.
+        all are equal. Complexity: what a client keeps for the next wait; each takes constant time.
+        The token bucket holds {BUCKET_RETRIES} retries, as in the AWS SDKs. See System for other
+        budgets.
       </p>
       {strategyQuery.problem.value !== "" && <p class="problem">{strategyQuery.problem.value}</p>}
     </Card>
+  );
+}
+
+/** The token bucket has the waits of the exponential, so it has no line of its own. */
+function Overlay() {
+  const lines = ROWS.slice(0, -1).map(({ name, label }) => {
+    const found = strategyQuery.value.value?.find((one) => one.name === name);
+    return { label, waitsMs: found?.meanWaitsMs ?? [] };
+  });
+  return (
+    <div aria-busy={strategyQuery.isBusy.value}>
+      <OverlayChart lines={lines} />
+      <ul class="legend">
+        {lines.map(({ label }, index) => (
+          <li key={label}>
+            <svg width="22" height="10" aria-hidden="true">
+              <path d="M0 5H22" class={lineClass(index)} />
+            </svg>
+            {label}
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 
@@ -155,6 +201,7 @@ function Row({ row, measures }: RowProps) {
     <tr>
       <th scope="row">{row.label}</th>
       <td class="formula">{row.formula}</td>
+      <td class="formula">{row.state}</td>
       <td class="number">{measures === undefined ? "…" : formatPercent(measures.peakShare)}</td>
       <td class="number">
         {measures === undefined ? "…" : formatDuration(Math.round(measures.meanMs))}

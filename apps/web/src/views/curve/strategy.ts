@@ -51,6 +51,23 @@ export function strategyName(document: PolicyDocument): string {
   return `${backoff === "LINEAR" ? "Linear" : "Fixed"}, ${jitterType.toLowerCase()} jitter`;
 }
 
+/** The fields of a curve that a list of waits does not have. */
+const CURVE_FIELDS = [
+  "initialDelayMs",
+  "multiplier",
+  "maxDelayMs",
+  "throttleDelayMs",
+  "maxAttempts",
+] as const;
+
+export type CurveFields = Pick<PolicyDocument, (typeof CURVE_FIELDS)[number]>;
+
+/** The fields that a switch to a list removes, so that the way back restores them. */
+export function curveFieldsOf(document: PolicyDocument): CurveFields {
+  const kept = CURVE_FIELDS.filter((name) => document[name] !== undefined);
+  return Object.fromEntries(kept.map((name) => [name, document[name]])) as CurveFields;
+}
+
 /** The document with another strategy, without the fields that do not apply to it. */
 export function withStrategy(document: PolicyDocument, id: StrategyId): PolicyDocument {
   const { delaysMs, backoff, jitterType, jitterRatio, ...rest } = document;

@@ -1,5 +1,9 @@
-/** Herd chart: the arrivals of each strategy in stacked panels with one time axis. */
-import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
+/**
+ * Herd chart: the arrivals of each strategy in stacked panels with one time axis. On a shared scale, the
+ * panel under the pointer has its own, because the lowest one would be a few pixels tall.
+ */
+import { useSignal } from "@preact/signals";
+import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -24,6 +28,7 @@ const LEFT = 58;
 export function HerdChart({ results, isScaleShared, svgRef }: HerdChartProps) {
   const endMs = Math.max(1, ...results.map(({ herd }) => herd.arrivals.length * herd.windowMs));
   const axis = timeAxis(endMs);
+  const read = useSignal<number | undefined>(undefined);
   const maxPeak = Math.max(1, ...results.map(({ herd }) => herd.peak.count));
   return (
     <Chart
@@ -43,7 +48,13 @@ export function HerdChart({ results, isScaleShared, svgRef }: HerdChartProps) {
                 result={result}
                 y={index * PANEL}
                 scale={scale}
-                top={niceMax(isScaleShared ? maxPeak : result.herd.peak.count)}
+                isOwnScale={isScaleShared && read.value === index}
+                top={niceMax(
+                  isScaleShared && read.value !== index ? maxPeak : result.herd.peak.count,
+                )}
+                onRead={(isRead) => {
+                  read.value = isRead ? index : undefined;
+                }}
               />
             ))}
             <BottomAxis
@@ -59,6 +70,12 @@ export function HerdChart({ results, isScaleShared, svgRef }: HerdChartProps) {
   );
 }
 
+/** Short enough for the margin: 1M, 250k, 8,000. */
+function formatCompact(count: number): string {
+  if (count >= 1_000_000) return `${formatNumber(count / 1_000_000)}M`;
+  return count >= 10_000 ? `${formatNumber(count / 1000)}k` : formatInteger(count);
+}
+
 function describePeak({ name, herd: { peak } }: StrategyResult): string {
   return `${strategyLabel(name)}: peak ${formatInteger(peak.count)}, ${formatPercent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
 }
@@ -68,9 +85,12 @@ interface PanelProps {
   readonly y: number;
   readonly scale: Scale;
   readonly top: number;
+  /** True if only this panel has another scale. */
+  readonly isOwnScale: boolean;
+  onRead(isRead: boolean): void;
 }
 
-function Panel({ result, y, scale, top }: PanelProps) {
+function Panel({ result, y, scale, top, isOwnScale, onRead }: PanelProps) {
   const { name, herd } = result;
   const [left, right] = scale.range;
   const base = y + HEAD + PLOT;
@@ -81,9 +101,11 @@ function Panel({ result, y, scale, top }: PanelProps) {
   const isLate = peakX > right - 60;
   const isNarrow = right - left < 420;
   return (
-    <g>
+    <g onPointerEnter={() => onRead(true)} onPointerLeave={() => onRead(false)}>
+      <rect x={0} y={y} width={right} height={PANEL} class="pointer-area" data-export="no" />
       <text x={left} y={y + 14} class="strong">
         {strategyLabel(name)}
+        {isOwnScale && <tspan class="caption"> (own scale)</tspan>}
       </text>
       <text x={right} y={y + 14} class="caption end">
         peak {formatInteger(peak.count)} in {formatDuration(herd.windowMs)}
@@ -94,7 +116,7 @@ function Panel({ result, y, scale, top }: PanelProps) {
       <line x1={left} x2={right} y1={base - PLOT} y2={base - PLOT} class="rule" />
       <line x1={left} x2={right} y1={base} y2={base} class="rule base" />
       <text x={left - 8} y={base - PLOT + 4} class="tick end">
-        {formatInteger(top)}
+        {formatCompact(top)}
       </text>
       <text x={left - 8} y={base + 4} class="tick end">
         0

@@ -192,6 +192,7 @@ export const herdView: View<"herd"> = {
         await currentResult(herdQuery);
         return drawing.current;
       },
+      caption: () => `${formatInteger(clients.value)} clients, ${inputText()}`,
       rows: async () => herdRows(await currentResult(herdQuery)),
       json,
       policy: async () => lowestPeak(await currentResult(herdQuery))?.document ?? {},

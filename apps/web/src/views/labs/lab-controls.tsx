@@ -9,6 +9,7 @@ import {
   isStopped,
   labProblem,
   resume,
+  runAll,
   runningId,
   runningText,
   runOf,
@@ -29,14 +30,16 @@ export function LabControls() {
         <ul class="lab-list">
           {entries.value.map(({ id, title }) => (
             <li key={id}>
-              <label class="toggle" title={title}>
+              <label class="toggle">
                 <input
                   type="checkbox"
                   checked={wanted.value.length === 0 || wanted.value.includes(id)}
                   disabled={isLast(id)}
                   onChange={(event) => choose(id, event.currentTarget.checked)}
                 />
-                <span>{id}</span>
+                <span>
+                  {title} <code class="faint">{id}</code>
+                </span>
               </label>
               <Mark id={id} />
             </li>
@@ -96,7 +99,7 @@ function Progress() {
         </button>
       )}
       {!isRunning && done < total && (
-        <button type="button" class="button accent" onClick={resume}>
+        <button type="button" class="button accent" onClick={runAll}>
           Run the remaining labs
         </button>
       )}

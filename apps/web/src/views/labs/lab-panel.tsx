@@ -12,6 +12,7 @@ import {
   runOf,
   runOnly,
   seed,
+  setOpen,
   stop,
   wanted,
 } from "./lab-store.ts";
@@ -28,9 +29,16 @@ export function LabPanel({ entry, isOpen }: LabPanelProps) {
   const { id, title } = entry;
   const run = runOf(id);
   return (
-    <details class="card lab" open={isOpen} id={`lab-${id}`}>
+    <details
+      class="card lab"
+      open={isOpen}
+      id={`lab-${id}`}
+      onToggle={(event) => setOpen(id, event.currentTarget.open)}
+    >
       <summary>
-        <h2>{title}</h2>
+        <h2>
+          {title} <code class="faint">{id}</code>
+        </h2>
         <LabState id={id} run={run} />
       </summary>
       <p class="lesson">{entry.lesson}</p>
@@ -92,7 +100,7 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
                 type="button"
                 class="button quiet small"
                 aria-label={`${kind} of the chart of ${id}`}
-                onClick={() => void save(kind, `redrive-lab-${id}`, drawing.current)}
+                onClick={() => void save(kind, id, drawing.current)}
               >
                 {kind}
               </button>
@@ -116,7 +124,7 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
   );
 }
 
-/** One lab takes seconds; all labs take a minute or two. */
+/** One lab takes seconds to a minute. */
 function RunButton({ id }: { readonly id: string }) {
   const isRunning = runningId.value === id;
   return (
@@ -148,8 +156,9 @@ function OnlyButton({ id }: { readonly id: string }) {
   );
 }
 
-async function save(kind: "PNG" | "SVG", name: string, drawing: SVGSVGElement | null) {
+async function save(kind: "PNG" | "SVG", id: string, drawing: SVGSVGElement | null) {
   const files = await import("../../exports/files.ts");
-  if (kind === "PNG") await files.downloadPng(name, drawing);
-  else files.downloadSvg(name, drawing);
+  const [name, caption] = [`redrive-lab-${id}`, `lab ${id}, seed ${seed.value}`];
+  if (kind === "PNG") await files.downloadPng(name, drawing, caption);
+  else files.downloadSvg(name, drawing, caption);
 }

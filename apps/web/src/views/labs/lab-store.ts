@@ -1,6 +1,6 @@
 /**
- * Lab store: the shown labs, the seed and the results. Results are kept for the session. Missing labs
- * run one after another until the reader stops them.
+ * Lab store: the shown labs, the seed and the results. Results are kept for the session. The labs that
+ * the reader looks at run one after another: the chosen ones, or else those whose panel is open.
  */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { formatDuration, nearestName, quote, systemClock } from "@redrive/core";
@@ -18,6 +18,10 @@ export interface LabRun {
 /** The chosen lab ids; empty means all. */
 export const wanted = signal<readonly string[]>([]);
 export const seed = signal<Seed>(FIRST_SEED);
+/** The labs whose panel is open. */
+export const openIds = signal<ReadonlySet<string>>(new Set());
+/** True if the reader asked for all labs. */
+export const isAllWanted = signal(false);
 /** True after Stop; choosing labs starts again. */
 export const isStopped = signal(false);
 
@@ -70,7 +74,14 @@ export const doneRuns: ReadonlySignal<readonly LabRun[]> = computed(() =>
   shown.value.flatMap(({ id }) => runOf(id) ?? []),
 );
 
-const next = computed(() => shown.value.find(({ id }) => runOf(id) === undefined)?.id);
+/** A lab takes up to a minute, so labs that nobody looks at do not run by themselves. */
+function isLookedAt(id: string): boolean {
+  return isAllWanted.value || wanted.value.length > 0 || openIds.value.has(id);
+}
+
+const next = computed(
+  () => shown.value.find(({ id }) => isLookedAt(id) && runOf(id) === undefined)?.id,
+);
 
 /** The lab to run now: the single chosen lab, or the first shown lab without a result. */
 const due = computed(() => {
@@ -111,6 +122,18 @@ export function resume(): void {
     onlyId.value = undefined;
     isStopped.value = false;
   });
+}
+
+export function runAll(): void {
+  isAllWanted.value = true;
+  resume();
+}
+
+export function setOpen(id: string, isPanelOpen: boolean): void {
+  const ids = new Set(openIds.peek());
+  if (isPanelOpen) ids.add(id);
+  else ids.delete(id);
+  openIds.value = ids;
 }
 
 /** Runs only this lab. Ends the running one. */

@@ -15,6 +15,7 @@ import { LabControls } from "./lab-controls.tsx";
 import { LabPanel } from "./lab-panel.tsx";
 import {
   doneRuns,
+  isAllWanted,
   isBusy,
   resume,
   seed,
@@ -107,6 +108,7 @@ export const labsView: View<"labs"> = {
       resume();
     },
   reset() {
+    isAllWanted.value = false;
     seed.value = FIRST_SEED;
     wanted.value = [];
     resume();
@@ -124,6 +126,7 @@ export const labsView: View<"labs"> = {
         await reports();
         return overview.current;
       },
+      caption: () => `seed ${seed.value}`,
       rows: async () => labRows(await reports()),
       json,
     }),

@@ -5,7 +5,7 @@ import type { ExportSources } from "../../exports/export-menu.ts";
 import { drawing } from "./chart/run-chart.tsx";
 import { isCalls, ownPolicyOf, policyOf } from "./document/document.ts";
 import { currentReport } from "./state/runs.ts";
-import { current, layer } from "./state/system-store.ts";
+import { current, layer, seed } from "./state/system-store.ts";
 
 export function systemExports(): ExportSources {
   return {
@@ -14,6 +14,7 @@ export function systemExports(): ExportSources {
       await currentReport();
       return drawing.current;
     },
+    caption: () => `${current.value.name ?? "scenario"}, seed ${seed.value}`,
     rows: async () => seriesRows(await currentReport()),
     json: currentReport,
     policy: shownPolicy,

@@ -89,7 +89,9 @@ function addDocsRoutes(app: FastifyInstance): void {
   app.get(
     "/docs",
     hide,
-    page("text/html; charset=utf-8", () => docsPage(app.swagger())),
+    page("text/html; charset=utf-8", () => {
+      return docsPage(app.swagger(), app.hasRoute({ method: "GET", url: "/ui/docs" }));
+    }),
   );
   app.get(
     "/docs/style.css",

@@ -14,6 +14,7 @@ const SignIn = Type.Object(
 const CallerView = Type.Object({
   tenantId: Type.String(),
   scopes: Type.Array(Type.String()),
+  requiresKey: Type.Boolean({ description: "False: everybody may call, so nobody signs in." }),
 });
 type CallerView = Static<typeof CallerView>;
 
@@ -50,7 +51,7 @@ export const addSessionRoutes: AddRoutes = (app, context) => {
       config: { scope: "tasks:read", limit: "own" },
       schema: { tags, summary: "Show who is signed in", response: { 200: CallerView } },
     },
-    async (request) => viewOf(callerOf(request)),
+    async (request) => viewOf(context, callerOf(request)),
   );
   app.delete(
     "/ui/session",
@@ -61,24 +62,21 @@ export const addSessionRoutes: AddRoutes = (app, context) => {
   );
 };
 
-function signIn(
-  { access, clock }: HttpContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): SessionView {
+function signIn(context: HttpContext, request: FastifyRequest, reply: FastifyReply): SessionView {
   const { key } = (request.body ?? {}) as { readonly key?: unknown };
   if (typeof key !== "string") {
     throw serviceError("INVALID_REQUEST", 'send the API key as { "key": "rdv_..." }');
   }
+  const { access, clock } = context;
   const { caller, session } = access.signIn(key);
-  if (session === undefined) return { ...viewOf(caller), expiresAt: null };
+  if (session === undefined) return { ...viewOf(context, caller), expiresAt: null };
   const maxAgeMs = session.expiresAt - clock.now();
   reply.header("set-cookie", sessionCookie(session.value, maxAgeMs, isSecure(request)));
-  return { ...viewOf(caller), expiresAt: session.expiresAt };
+  return { ...viewOf(context, caller), expiresAt: session.expiresAt };
 }
 
-function viewOf({ tenantId, scopes }: Caller): CallerView {
-  return { tenantId, scopes: [...scopes] };
+function viewOf({ keys }: HttpContext, { tenantId, scopes }: Caller): CallerView {
+  return { tenantId, scopes: [...scopes], requiresKey: keys !== undefined };
 }
 
 /** Only the browser knows whether a proxy in front of the service speaks https. */

@@ -108,15 +108,20 @@ export class ActivityRecorder {
 
   /** The last hour of a tenant, on all nodes. */
   async ofTenant(tenantId: string, now: number): Promise<Activity<TenantMeasure>> {
-    const { documents } = this.#source.store;
+    const { documents, query } = this.#source.store;
     const page = { tenantId, limit: MAX_DOCUMENTS };
-    const saved = (await documents.list(ACTIVITY_DOCUMENT, page)).documents
+    const [{ documents: all }, createdAt] = await Promise.all([
+      documents.list(ACTIVITY_DOCUMENT, page),
+      query.oldestOpen(tenantId),
+    ]);
+    const saved = all
       .filter(({ id }) => id !== this.#source.engine.nodeId)
       .map(({ text }) => decodeActivity(text))
       .filter((one) => one !== undefined);
     const own = this.#tenants.get(tenantId)?.counts ?? new MinuteCounts(TENANT_MEASURES);
     const merged = new MinuteCounts(TENANT_MEASURES);
     for (const one of [...saved, savedOf(own, now)]) addAll(merged, one, now);
+    if (createdAt !== null) merged.raise(now, "oldestAgeMs", Math.max(0, now - createdAt));
     return activityOf(merged, now);
   }
 

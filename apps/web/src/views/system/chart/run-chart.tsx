@@ -1,6 +1,6 @@
 /** Run chart: load, attempts, goodput and queue age over time, with the faults in the background. */
 
-import { formatDuration, formatInteger } from "@redrive/core";
+import { formatDuration, formatInteger, formatNumber } from "@redrive/core";
 import type { PhaseDocument, Report } from "@redrive/simulator";
 import { createRef } from "preact";
 import { BottomAxis, LeftAxis, round } from "../../../chart/axis.tsx";
@@ -59,7 +59,7 @@ function bottomOf({ engine }: Report): number {
 }
 
 function Drawing({ report, columns, behind, width }: RunChartProps & { readonly width: number }) {
-  const scales = scalesFor(report, columns, behind, width);
+  const scales = scalesFor(report, columns, width);
   const right = width - RIGHT;
   return (
     <>
@@ -68,7 +68,7 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
       <LeftAxis
         scale={scales.rate}
         ticks={scales.rate.ticks(5)}
-        format={formatInteger}
+        format={formatNumber}
         left={LEFT}
         right={right}
       />
@@ -99,6 +99,7 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
       <Lines columns={columns} scales={scales} />
       <Limits scales={scales} right={right} />
       <OffScale columns={columns} scales={scales} />
+      {behind !== undefined && <OffScale columns={behind} scales={scales} prefix="dashed " />}
       <Cursor columns={columns} scales={scales} />
       <PointerArea columns={columns} scales={scales} right={right} />
     </>
@@ -124,18 +125,12 @@ function formatTick(ms: number): string {
   return ms === 0 ? "0" : formatDuration(ms);
 }
 
-function scalesFor(
-  report: Report,
-  columns: Columns,
-  behind: Columns | undefined,
-  width: number,
-): Scales {
+function scalesFor(report: Report, columns: Columns, width: number): Scales {
   const isFleet = report.engine === "fleet";
   const fromMs = isFleet ? (faultPeriodOf(phases.value)?.toMs ?? 0) : 0;
-  const all = behind === undefined ? [columns] : [columns, behind];
   const capacity = currentCalls.value && serverOf(currentCalls.value).capacityPerSecond;
-  const top = Math.max(capacity ?? 0, ...all.map((one) => topOf(one, fromMs)));
   // Scaled by the current run only: a ghost that never recovers would flatten it.
+  const top = Math.max(capacity ?? 0, topOf(columns, fromMs));
   const age = Math.max(10, ...columns.queueMs);
   const bottom = bottomOf(report);
   return {
@@ -263,14 +258,28 @@ function Limit({ y, right, text }: { readonly y: number; right: number; text: st
   );
 }
 
+interface OffScaleProps {
+  readonly columns: Columns;
+  readonly scales: Scales;
+  readonly prefix?: string;
+}
+
 /** Labels a peak above the axis. The first instant of a closed fleet can be 100 times the rest. */
-function OffScale({ columns, scales }: { readonly columns: Columns; readonly scales: Scales }) {
+function OffScale({ columns, scales, prefix = "" }: OffScaleProps) {
   const peak = columns.attempts.reduce((max, rate) => Math.max(max, rate), 0);
   if (peak <= scales.rate.domain[1]) return null;
   const at = scales.x((columns.attempts.indexOf(peak) + 0.5) * columns.columnMs);
+  // On the left half, so that the label of a peak at the end is not cut off.
+  const isLate = at > (scales.x.range[0] + scales.x.range[1]) / 2;
+  const y = RATES.top + (prefix === "" ? 10 : 24);
   return (
-    <text x={round(at) + 6} y={RATES.top + 10} class="caption halo">
-      ▲ {formatInteger(peak)}/s
+    <text
+      x={round(at) + (isLate ? -6 : 6)}
+      y={y}
+      class={isLate ? "caption halo end" : "caption halo"}
+    >
+      ▲ {prefix}
+      {formatInteger(peak)}/s
     </text>
   );
 }

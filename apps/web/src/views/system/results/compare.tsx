@@ -1,7 +1,7 @@
 /** Compare: a table of all runs with the same seed, including the ghost. */
 
 import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
-import type { Report, ScenarioDocument } from "@redrive/simulator";
+import { type Report, type ScenarioDocument, scenarios } from "@redrive/simulator";
 import { Card } from "../../../components/card.tsx";
 import { Select } from "../../../components/select.tsx";
 import { hasGuards, isCalls, isSame } from "../document/document.ts";
@@ -19,17 +19,26 @@ import {
   show,
   shown,
 } from "../state/system-store.ts";
-import { recoveryText } from "./figures.tsx";
+import { isBad, recoveryText } from "./figures.tsx";
+import { differenceText } from "./run-title.ts";
 
-/** The name of a row, with a number if several rows have that name. */
+/** The name of a row: of its scenario, and what differs from it if several rows have that name. */
 export function titleOf(index: number): string {
-  const list = entries.value;
-  const { name = "scenario" } = documentOf(list[index]);
-  const alike = list.filter((entry) => (documentOf(entry).name ?? "scenario") === name);
+  const titles = entries.value.map((_, each) => plainTitleOf(each));
+  const title = titles[index] ?? "scenario";
+  const earlier = titles.slice(0, index).filter((one) => one === title).length;
+  return earlier === 0 ? title : `${title}, copy${earlier === 1 ? "" : ` ${earlier}`}`;
+}
+
+function plainTitleOf(index: number): string {
+  const documents = entries.value.map(documentOf);
+  const document = documentOf(entries.value[index]);
+  const { name = "scenario" } = document;
+  const alike = documents.filter((one) => (one.name ?? "scenario") === name);
   if (alike.length === 1) return name;
-  const before = list.slice(0, index + 1);
-  const number = before.filter((entry) => (documentOf(entry).name ?? "scenario") === name).length;
-  return `${name} (${number})`;
+  const base = Object.hasOwn(scenarios, name) ? scenarios[name] : alike[0];
+  const difference = differenceText(base ?? document, document);
+  return difference === "" ? name : `${name}: ${difference}`;
 }
 
 /** The name of the ghost; undefined if there is none. */
@@ -168,7 +177,7 @@ function Cells({ report }: { readonly report: Report | undefined }) {
   return (
     <>
       <td class="number">{formatNumber(amplification)}</td>
-      <td class={report.recoveryMs === null ? "number bad" : "number"}>{recoveryText(report)}</td>
+      <td class={isBad(report) ? "number bad" : "number"}>{recoveryText(report)}</td>
       <td class="number">{formatDuration(latencyMs.p99)}</td>
       <td class="number">{formatPercent(calls === 0 ? 0 : lost / calls)}</td>
       <td class="verdict-cell">{verdict}</td>

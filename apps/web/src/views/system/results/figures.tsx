@@ -2,18 +2,21 @@
 
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import { reportRows } from "@redrive/simulator/text";
+import { isUndecided, reportRows } from "@redrive/simulator/text";
 import { Stat, Stats } from "../../../components/stat.tsx";
 import { countsIn, endOf, faultPeriodOf } from "../chart/columns.ts";
 import { isBusy, isStale } from "../state/runs.ts";
 import { phases } from "../state/system-store.ts";
 
 export function isBad(report: Report): boolean {
-  return report.recoveryMs === null || (report.calls > 0 && report.succeeded === 0);
+  const isLost = report.recoveryMs === null && !isUndecided(report);
+  return isLost || (report.calls > 0 && report.succeeded === 0);
 }
 
-export function recoveryText({ recoveryMs }: Report): string {
+export function recoveryText(report: Report): string {
+  const { recoveryMs } = report;
   if (recoveryMs === undefined) return "no fault";
+  if (isUndecided(report)) return "too short";
   if (recoveryMs === null) return "never";
   return recoveryMs === 0 ? "immediately" : formatDuration(recoveryMs);
 }
@@ -68,10 +71,15 @@ function Recovery({ report }: { readonly report: Report }) {
     <Stat
       label="Recovers"
       value={recoveryText(report)}
-      tone={recoveryMs === null ? "bad" : "plain"}
-      note={recoveryMs === undefined ? "nothing to recover from" : "after the fault"}
+      tone={recoveryMs === null && !isUndecided(report) ? "bad" : "plain"}
+      note={recoveryNote(report)}
     />
   );
+}
+
+function recoveryNote(report: Report): string {
+  if (report.recoveryMs === undefined) return "nothing to recover from";
+  return isUndecided(report) ? "observe it for longer" : "after the fault";
 }
 
 /** Successful calls per second after the faults and during them. */

@@ -1,0 +1,152 @@
+/** OpenAPI: reads the document of the service into what the page of the API shows. */
+import { isObject } from "@redrive/core";
+
+type Part = Readonly<Record<string, unknown>>;
+
+export interface ApiField {
+  readonly name: string;
+  readonly type: string;
+  readonly isRequired: boolean;
+  readonly description: string;
+}
+
+export interface Operation {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters: readonly ApiField[];
+  readonly body: readonly ApiField[];
+  /** The fields of the successful response. */
+  readonly response: readonly ApiField[];
+  readonly statuses: readonly string[];
+}
+
+export interface Problem {
+  readonly code: string;
+  readonly status: number;
+  readonly title: string;
+}
+
+export interface ApiDocs {
+  readonly description: string;
+  readonly groups: readonly { readonly tag: string; readonly operations: readonly Operation[] }[];
+  readonly problems: readonly Problem[];
+}
+
+const METHODS = ["get", "post", "put", "delete"];
+
+export function readDocs(openapi: unknown): ApiDocs {
+  const document = partOf(openapi);
+  const info = partOf(document["info"]);
+  const groups = new Map<string, Operation[]>();
+  for (const [path, item] of Object.entries(partOf(document["paths"]))) {
+    for (const method of METHODS) {
+      const operation = partOf(item)[method];
+      if (!isObject(operation)) continue;
+      const tag = textOf(listOf(operation["tags"])[0]) || "other";
+      groups.set(tag, [...(groups.get(tag) ?? []), readOperation(method, path, operation)]);
+    }
+  }
+  return {
+    description: textOf(info["description"]),
+    groups: [...groups].map(([tag, operations]) => ({ tag, operations })),
+    problems: listOf(info["x-problems"]).map(readProblem),
+  };
+}
+
+function readOperation(method: string, path: string, operation: Part): Operation {
+  const responses = partOf(operation["responses"]);
+  const good = Object.entries(responses).find(([status]) => status.startsWith("2"))?.[1];
+  return {
+    id: `${method}-${path.replace(/[^\w]+/gu, "-")}`,
+    method: method.toUpperCase(),
+    path,
+    summary: textOf(operation["summary"]),
+    description: textOf(operation["description"]),
+    parameters: listOf(operation["parameters"]).map(readParameter),
+    body: fieldsOf(contentSchema(operation["requestBody"])),
+    response: fieldsOf(contentSchema(good)),
+    statuses: Object.keys(responses),
+  };
+}
+
+function readParameter(value: unknown): ApiField {
+  const part = partOf(value);
+  return {
+    name: textOf(part["name"]),
+    type: typeOf(partOf(part["schema"])),
+    isRequired: part["required"] === true,
+    description: textOf(part["description"]) || textOf(partOf(part["schema"])["description"]),
+  };
+}
+
+function contentSchema(value: unknown): Part {
+  const content = partOf(partOf(value)["content"]);
+  return partOf(partOf(content["application/json"])["schema"]);
+}
+
+function fieldsOf(schema: Part): readonly ApiField[] {
+  const required = new Set(listOf(schema["required"]));
+  return Object.entries(partOf(schema["properties"])).map(([name, value]) => {
+    const field = partOf(value);
+    return {
+      name,
+      type: typeOf(field),
+      isRequired: required.has(name),
+      description: textOf(field["description"]),
+    };
+  });
+}
+
+function typeOf(schema: Part): string {
+  const choices = listOf(schema["enum"]);
+  if (choices.length > 0) return choices.map(String).join(" | ");
+  const kinds = listOf(schema["anyOf"]).map((one) => typeOf(partOf(one)));
+  if (kinds.length > 0) return [...new Set(kinds)].filter(Boolean).join(" | ");
+  const type = textOf(schema["type"]);
+  if (type !== "array") return type;
+  return `list of ${typeOf(partOf(schema["items"])) || "values"}`;
+}
+
+function readProblem(value: unknown): Problem {
+  const { code, status, title } = partOf(value);
+  return { code: textOf(code), status: Number(status), title: textOf(title) };
+}
+
+/** A command for the operation. Placeholders stay, for people to replace. */
+export function curlOf({ method, path, body }: Operation, serviceUrl: string): string {
+  const url = `${serviceUrl.replace(/\/$/u, "")}${path}`;
+  const required = body.filter(({ isRequired }) => isRequired);
+  if (method === "GET") return `curl '${url}'`;
+  if (body.length === 0) return `curl -X ${method} '${url}'`;
+  const fields = required.map(({ name }) => `"${name}": …`).join(", ");
+  const verb = method === "POST" ? "" : `-X ${method} `;
+  return `curl ${verb}--json '{ ${fields} }' '${url}'`;
+}
+
+/** Operations whose path, summary or tag contains the text. */
+export function searched(docs: ApiDocs, text: string): ApiDocs["groups"] {
+  const wanted = text.toLowerCase();
+  return docs.groups
+    .map(({ tag, operations }) => ({
+      tag,
+      operations: operations.filter(({ method, path, summary }) =>
+        `${method} ${path} ${summary} ${tag}`.toLowerCase().includes(wanted),
+      ),
+    }))
+    .filter(({ operations }) => operations.length > 0);
+}
+
+function partOf(value: unknown): Part {
+  return isObject(value) ? value : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

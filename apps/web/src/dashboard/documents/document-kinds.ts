@@ -1,0 +1,88 @@
+/** Document kinds: how the documents of policies and of destinations are checked and compared. */
+import {
+  DocumentError,
+  isObject,
+  type PolicyDocument,
+  resolveDestination,
+  resolvePolicy,
+} from "@redrive/core";
+import type { LintSubject } from "@redrive/simulator";
+
+export type Document = Readonly<Record<string, unknown>>;
+
+export interface DocumentKind {
+  /** All fields with their defaults, for a comparison. Throws if core refuses the document. */
+  resolve(document: Document): Document;
+  lintSubject(document: Document): LintSubject;
+  /** The document after a fix of the lint subject. */
+  withFix(document: Document, fixed: LintSubject): Document;
+}
+
+export const policyKind: DocumentKind = {
+  resolve: (document) => {
+    const { policyId, description } = document;
+    const names = { ...(policyId !== undefined && { policyId }), description };
+    return { ...names, ...resolvePolicy(document as PolicyDocument) };
+  },
+  lintSubject: (document) => document as PolicyDocument,
+  withFix: (_, fixed) => fixed as Document,
+};
+
+/** Fields that only the service uses. Core does not know them. */
+const DELIVERY = ["signingSecrets", "disableOnGone", "deadLetterUrl"];
+
+/** Guards that the service turns on by default. The linter must know them. */
+const DEFAULTS: Document = {
+  policy: "background",
+  retryBudget: {},
+  breaker: {},
+  concurrency: {},
+  retryAfterGate: {},
+};
+
+export const destinationKind: DocumentKind = {
+  resolve: (document) => {
+    const { guards, delivery } = divided(document);
+    const { policy, ...others } = resolveDestination(guards, "service");
+    return { ...delivery, ...others, policy };
+  },
+  lintSubject: (document) => ({ ...DEFAULTS, ...divided(document).guards }) as LintSubject,
+  withFix(document, fixed) {
+    const entries = Object.entries(fixed as Document).filter(
+      ([name, value]) => name in document || !isSame(value, DEFAULTS[name]),
+    );
+    return { ...document, ...Object.fromEntries(entries) };
+  },
+};
+
+function divided(document: Document): { readonly guards: Document; readonly delivery: Document } {
+  const entries = Object.entries(document);
+  const of = (isDelivery: boolean) =>
+    Object.fromEntries(entries.filter(([name]) => DELIVERY.includes(name) === isDelivery));
+  return { guards: of(false), delivery: of(true) };
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+/** A text that is being edited: a document, or what is wrong with it. */
+export type Draft =
+  | { readonly document: Document; readonly resolved: Document }
+  | { readonly problems: readonly string[] };
+
+export function readDraft(kind: DocumentKind, text: string): Draft {
+  try {
+    const document: unknown = JSON.parse(text);
+    if (!isObject(document) || Array.isArray(document)) {
+      return { problems: ["The document must be a JSON object."] };
+    }
+    return { document, resolved: kind.resolve(document) };
+  } catch (error) {
+    if (error instanceof DocumentError) {
+      return { problems: error.problems.map(({ message }) => message) };
+    }
+    const { name, message } = error as Error;
+    return { problems: [name === "SyntaxError" ? `This is not JSON: ${message}` : message] };
+  }
+}
