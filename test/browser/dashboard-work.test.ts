@@ -132,6 +132,8 @@ test("keys move through a list, select, open, and go to other pages", async () =
   await page.keyboard.press("g");
   await page.keyboard.press("d");
   await page.getByRole("heading", { name: "Destinations" }).waitFor();
+  // The filters come with the data of the page.
+  await page.locator("tbody tr", { hasText: "seed" }).waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("crm");
   await page.keyboard.press("Enter");
