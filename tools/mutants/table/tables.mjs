@@ -97,6 +97,11 @@ export const tables = [
       search: "    this.#steps.clear();\n    this.#touchedBefore = this.#touched;",
       replace: "    this.#touchedBefore = this.#touched;",
     },
+    {
+      name: "the success of an older claim ends the current claim of its task",
+      search: "claim.epoch !== claimEpoch || claim.taskId !== taskId",
+      replace: "false",
+    },
   ]),
   inService("stores/memory/memory-nodes.ts", [
     {

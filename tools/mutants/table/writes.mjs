@@ -107,9 +107,9 @@ export const writes = [
       replace: "claimed_by = NULL",
     },
     {
-      name: "a success of an old claim is reported as settled",
-      search: 'if (changes === 0) return "fenced";',
-      replace: "",
+      name: "a success whose row has another state is reported as settled",
+      search: "countChanges() - before !== 2 * settled",
+      replace: "countChanges() < before",
     },
     {
       name: "a success is still counted as in flight",

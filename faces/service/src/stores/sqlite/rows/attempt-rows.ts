@@ -37,12 +37,31 @@ const ATTEMPT_CELLS = Object.keys(ATTEMPT_ROW).length;
 export const INSERT_ATTEMPT = `INSERT INTO attempts (${columnList(ATTEMPT_ROW)})
   VALUES (${placeholders(ATTEMPT_ROW)})`;
 
+/** For a success on an open connection, which has none of the other columns. */
+export const INSERT_PLAIN_SUCCESS = `INSERT INTO attempts (ref, attempt_number, started_at,
+  duration_ms, outcome, response_status, response_headers, first_byte_ms)
+  VALUES (?, ?, ?, ?, 'success', ?, ?, ?)`;
+
+/** May the success be inserted with `INSERT_PLAIN_SUCCESS`? */
+export function isPlainSuccess(log: AttemptLog): boolean {
+  const { phases } = log;
+  if (log.outcome !== "success" || log.errorClass !== null || log.errorMessage !== null)
+    return false;
+  if (log.responseBody !== null || log.waits.length > 0) return false;
+  if (log.nextDelayMs !== null || log.delaySource !== null || phases === null) return false;
+  return phases.dnsMs === null && phases.connectMs === null && phases.tlsMs === null;
+}
+
+export function responseHeadersText(headers: Headers | null): string | null {
+  return headers === null ? null : JSON.stringify(headers);
+}
+
 const attemptPositions = positionsOf(ATTEMPT_ROW);
 
 /** The cells of a new row of `attempts`. */
 export function attemptCells(ref: number, log: AttemptLog): Cell[] {
   const at = attemptPositions;
-  const { phases, responseHeaders: headers } = log;
+  const { phases } = log;
   const cells = new Array<Cell>(ATTEMPT_CELLS);
   cells[at.ref] = ref;
   cells[at.attemptNumber] = log.attemptNumber;
@@ -54,7 +73,7 @@ export function attemptCells(ref: number, log: AttemptLog): Cell[] {
   cells[at.errorMessage] = log.errorMessage;
   cells[at.nextDelayMs] = log.nextDelayMs;
   cells[at.delaySource] = log.delaySource;
-  cells[at.responseHeaders] = headers === null ? null : JSON.stringify(headers);
+  cells[at.responseHeaders] = responseHeadersText(log.responseHeaders);
   cells[at.responseBody] = log.responseBody;
   cells[at.waits] = waitsText(log.waits);
   cells[at.dnsMs] = phases?.dnsMs ?? null;

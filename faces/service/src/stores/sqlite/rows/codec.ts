@@ -38,7 +38,9 @@ export function laneName(number: number): Lane {
 const NO_HEADERS: Headers = Object.freeze({});
 
 export function headersText(headers: Headers): string {
-  return headers === NO_HEADERS ? "{}" : JSON.stringify(headers);
+  // biome-ignore lint/suspicious/useGuardForIn: finds out whether there is a header without a list of them
+  for (const _ in headers) return JSON.stringify(headers);
+  return "{}";
 }
 
 export function headersOf(text: string): Headers {

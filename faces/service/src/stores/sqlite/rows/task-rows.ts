@@ -66,6 +66,22 @@ export function payloadCells(ref: number, task: NewTask): Cell[] {
   return cells;
 }
 
+/**
+ * Most tasks are idempotent POSTs with none of the rare fields. Binding a parameter costs a tenth of a
+ * microsecond, so they have a statement of their own with half as many.
+ */
+export const INSERT_PLAIN_PAYLOAD = `INSERT INTO payloads (ref, created_at, scheduled_at,
+  idempotency_key, target_url, method, headers, policy_id, policy_version, idempotent, labels, body)
+  VALUES (?, ?, ?, ?, ?, 'POST', ?, ?, ?, 1, '{}', ?)`;
+
+/** May the task be inserted with `INSERT_PLAIN_PAYLOAD`? */
+export function isPlain(task: NewTask): boolean {
+  if (task.method !== "POST" || !task.idempotent || task.deadlineAt !== null) return false;
+  if (task.callbackUrl !== null || task.redrivenFrom !== null || task.bodyRef !== null)
+    return false;
+  return headersText(task.labels) === "{}";
+}
+
 /** The same columns in a join, where `payloads` is `p`. */
 const JOINED_PAYLOAD = Object.fromEntries(
   Object.entries(PAYLOAD).map(([field, column]) => [field, `p.${column}`]),

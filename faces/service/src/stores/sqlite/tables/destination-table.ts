@@ -4,7 +4,7 @@
  * is bounded, and a rollback forgets only the rows that the transaction touched.
  */
 
-import type { DestinationWrite, StoreRef } from "../../../model/batch.ts";
+import type { DestinationWrite, Settle, StoreRef } from "../../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../../model/destination-row.ts";
 import type { TaskStatus } from "../../../model/task.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
@@ -24,6 +24,13 @@ export interface StoredDestination {
   row: DestinationRow;
 }
 
+/** A claim that this process has made and not ended. */
+interface StoredClaim {
+  readonly epoch: number;
+  readonly taskId: string;
+  readonly stored: StoredDestination;
+}
+
 /** Changes of counts, by destination id times 8 plus status. */
 type CountChanges = Map<number, number>;
 
@@ -36,8 +43,10 @@ export class DestinationTable {
   readonly #byId = new Map<number, StoredDestination>();
   readonly #nodes = new Map<string, number>();
   readonly #steps: CountChanges = new Map();
-  /** The destinations of the tasks that this process has claimed, by row number of the task. */
-  readonly #ofClaims = new Map<StoreRef, StoredDestination>();
+  /** The claims of this process, by row number of the task. */
+  readonly #claims = new Map<StoreRef, StoredClaim>();
+  /** The row number of the latest task; undefined until it is needed. */
+  #lastRef: number | undefined;
   /** The destinations that the current transaction or the one before it inserted or wrote. */
   #touched: StoredDestination[] = [];
   #touchedBefore: StoredDestination[] = [];
@@ -61,19 +70,33 @@ export class DestinationTable {
     this.#touchedBefore = [];
     this.#nodes.clear();
     this.#steps.clear();
-    this.#ofClaims.clear();
+    this.#claims.clear();
+    this.#lastRef = undefined;
   }
 
   /** A task of the destination is claimed. Its end need not read the row to count it. */
-  keepClaim(ref: StoreRef, stored: StoredDestination): void {
-    this.#ofClaims.set(ref, stored);
+  keepClaim(ref: StoreRef, epoch: number, taskId: string, stored: StoredDestination): void {
+    this.#claims.set(ref, { epoch, taskId, stored });
   }
 
-  /** The destination of a claim, which ends now. Undefined: another process made it. */
-  takeClaim(ref: StoreRef): StoredDestination | undefined {
-    const stored = this.#ofClaims.get(ref);
-    this.#ofClaims.delete(ref);
-    return stored;
+  /**
+   * The destination of a claim, which ends now. Undefined: another process made it, or it is not the
+   * current claim of its task.
+   */
+  takeClaim({ ref, claimEpoch, taskId }: Settle): StoredDestination | undefined {
+    const claim = this.#claims.get(ref);
+    if (claim === undefined || claim.epoch !== claimEpoch || claim.taskId !== taskId) {
+      return undefined;
+    }
+    this.#claims.delete(ref);
+    return claim.stored;
+  }
+
+  /** The row number for a new task. Asking SQLite for the number that it chose costs microseconds. */
+  newRef(): number {
+    this.#lastRef ??= (this.#statements.lastRef.get() as unknown as readonly number[])[0] ?? 0;
+    this.#lastRef++;
+    return this.#lastRef;
   }
 
   /** Removes a destination from the cache. */
@@ -213,6 +236,7 @@ function statementsOf(sql: Sql) {
       WHERE d.destination_id = ?`),
     selectOpen: sql.prepare(`SELECT ${DESTINATION_COLUMNS} FROM destinations d
       WHERE d.tenant_id = ? AND d.breaker_state <> 'CLOSED' ORDER BY d.name LIMIT ${ANY_LIMIT}`),
+    lastRef: sql.prepare("SELECT ifnull(max(ref), 0) FROM tasks"),
     insert: sql.prepare(INSERT_DESTINATION),
     update: sql.prepare(UPDATE_DESTINATION),
     selectNode: sql.prepare("SELECT node_number FROM nodes WHERE node_id = ?"),

@@ -77,10 +77,10 @@ function documentWriter(sql: Sql): RowWriter["document"] {
   };
 }
 
-const INSERT_TASK = `INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
+const INSERT_TASK = `INSERT INTO tasks (ref, tenant_id, task_id, destination_id, status, lane,
   next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
   abandoned_count, cancel_requested_at, reason, last_status, last_error, redriven_to, finished_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /** Engine time never starts before the latest instant. */
 const PASSED = `INSERT INTO meta VALUES ('now', ?)
@@ -112,15 +112,16 @@ function taskWriter(sql: Sql, destinations: DestinationTable): RowWriter["task"]
         insertKey.run(tenantId, idempotencyKey, taskId, key.fingerprint, key.expiresAt);
       }
       const node = claimedBy === null ? null : destinations.nodeNumber(claimedBy);
-      const { lastInsertRowid } = insertTask.run(...taskCells(task, stored.id, node));
-      insertPayload.run(...payloadCells(Number(lastInsertRowid), task));
+      const ref = destinations.newRef();
+      insertTask.run(ref, ...taskCells(task, stored.id, node));
+      insertPayload.run(...payloadCells(ref, task));
       destinations.tally(stored, null, task.status);
       passed.run(Math.max(task.createdAt, task.claimedAt ?? 0, task.finishedAt ?? 0));
     },
   };
 }
 
-/** In the order of `INSERT_TASK`. */
+/** In the order of `INSERT_TASK`, without the row number. */
 function taskCells(task: TransferTask, destinationId: number, node: number | null): Cell[] {
   return [
     task.tenantId,

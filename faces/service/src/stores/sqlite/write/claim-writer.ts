@@ -39,10 +39,11 @@ export function claimWriter(sql: Sql, destinations: DestinationTable): ClaimWrit
     return { request, stored, isCurrent, due, ahead, started: [], isOutdated: false };
   }
 
-  function take(stored: StoredDestination, ref: StartedTask["ref"], context: BatchContext): void {
-    start.get(context.node, context.now, ref);
+  function take(stored: StoredDestination, task: StartedTask, { node, now }: BatchContext): void {
+    const { ref, claimEpoch, taskId } = task;
+    start.get(node, now, ref);
     destinations.tally(stored, "PENDING", "IN_FLIGHT");
-    destinations.keepClaim(ref, stored);
+    destinations.keepClaim(ref, claimEpoch, taskId, stored);
   }
 
   return {
@@ -53,8 +54,8 @@ export function claimWriter(sql: Sql, destinations: DestinationTable): ClaimWrit
         : claim;
       const count = Math.min(request.limit, request.aheadLimit) - due.length - started.length;
       const soon = ahead.slice(0, Math.max(0, count));
-      for (const { ref } of due) take(stored, ref, context);
-      for (const { ref } of soon) take(stored, ref, context);
+      for (const task of due) take(stored, task, context);
+      for (const task of soon) take(stored, task, context);
       const next = nextDue.get(stored.id, laneNumber(request.lane)) as unknown;
       const nextDueAt = (next as readonly number[] | undefined)?.[0] ?? null;
       const tasks = [...due, ...started, ...soon];

@@ -5,8 +5,8 @@
 import { type Create, type CreateResult, freshClaim } from "../../../model/batch.ts";
 import type { NewTask } from "../../../model/task.ts";
 import type { Sql } from "../file/sql.ts";
-import type { Cell } from "../rows/codec.ts";
-import { INSERT_PAYLOAD, payloadCells } from "../rows/task-rows.ts";
+import { type Cell, headersText } from "../rows/codec.ts";
+import { INSERT_PAYLOAD, INSERT_PLAIN_PAYLOAD, isPlain, payloadCells } from "../rows/task-rows.ts";
 import type { DestinationTable, StoredDestination } from "../tables/destination-table.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
 import { claimFor } from "./new-task-claims.ts";
@@ -23,11 +23,7 @@ export function createWriter(
 ): (create: Create, context: BatchContext) => CreateResult {
   const { findKey, writeKey } = keyWriter(sql);
   const { findRedriven, markSource } = sourceMarkWriter(sql);
-  const insertTask =
-    sql.prepare(`INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
-    next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
-    abandoned_count) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0, 0)`);
-  const insertPayload = sql.prepare(INSERT_PAYLOAD);
+  const insertRows = rowInserter(sql, destinations);
 
   return (create, context) => {
     const { task, claimVersion } = create;
@@ -47,11 +43,9 @@ export function createWriter(
 
   /** Inserts the task claimed by `claimant`, or waiting. */
   function insert(task: NewTask, stored: StoredDestination, claimant: BatchContext | null): number {
-    const { lastInsertRowid } = insertTask.run(...taskCells(task, stored.id, claimant));
-    const ref = Number(lastInsertRowid);
-    insertPayload.get(...payloadCells(ref, task));
+    const ref = insertRows(task, stored.id, claimant);
     destinations.tally(stored, null, claimant === null ? "PENDING" : "IN_FLIGHT");
-    if (claimant !== null) destinations.keepClaim(ref, stored);
+    if (claimant !== null) destinations.keepClaim(ref, FIRST_EPOCH, task.taskId, stored);
     return ref;
   }
 
@@ -64,12 +58,43 @@ export function createWriter(
   }
 }
 
-/** The cells of a new row of `tasks`: waiting, or claimed by the writing node. */
-function taskCells(task: NewTask, destinationId: number, claimant: BatchContext | null): Cell[] {
-  const { tenantId, taskId, scheduledAt } = task;
-  const started = claimant === null ? 0 : 1;
-  const { node = null, now = null } = claimant ?? {};
-  return [tenantId, taskId, destinationId, started, scheduledAt, started, started, node, now];
+/** The claim epoch of a task that is inserted already claimed. */
+const FIRST_EPOCH = 1;
+
+/** Inserts the rows of a new task, waiting or claimed by the writing node; returns its row number. */
+function rowInserter(sql: Sql, destinations: DestinationTable) {
+  const columns = `ref, tenant_id, task_id, destination_id, status, lane, next_attempt_at,
+    attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms, abandoned_count`;
+  const insertWaiting = sql.prepare(`INSERT INTO tasks (${columns})
+    VALUES (?, ?, ?, ?, 0, 0, ?, 0, 0, NULL, NULL, 0, 0)`);
+  const insertClaimed = sql.prepare(`INSERT INTO tasks (${columns})
+    VALUES (?, ?, ?, ?, 1, 0, ?, 1, ${FIRST_EPOCH}, ?, ?, 0, 0)`);
+  const insertPayload = sql.prepare(INSERT_PAYLOAD);
+  const insertPlain = sql.prepare(INSERT_PLAIN_PAYLOAD);
+
+  return (task: NewTask, destinationId: number, claimant: BatchContext | null): number => {
+    const { tenantId, taskId, scheduledAt } = task;
+    const ref = destinations.newRef();
+    if (claimant === null) insertWaiting.get(ref, tenantId, taskId, destinationId, scheduledAt);
+    else {
+      const { node, now } = claimant;
+      insertClaimed.get(ref, tenantId, taskId, destinationId, scheduledAt, node, now);
+    }
+    if (isPlain(task)) {
+      insertPlain.get(
+        ref,
+        task.createdAt,
+        scheduledAt,
+        task.idempotencyKey,
+        task.targetUrl,
+        headersText(task.headers),
+        task.policyId,
+        task.policyVersion,
+        task.body,
+      );
+    } else insertPayload.get(...payloadCells(ref, task));
+    return ref;
+  };
 }
 
 interface KeyWriter {

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Store } from "../../../model/store.ts";
 import { attemptLog, batch, claimFirst, create, settle, T0, TENANT } from "../../store.testing.ts";
@@ -22,7 +23,7 @@ async function claimed(reopens: boolean) {
     await store.close();
     store = sqliteStore(file);
   }
-  return { store, task };
+  return { store, task, file };
 }
 
 describe.each([
@@ -60,6 +61,18 @@ describe.each([
       await store.close();
     }
   });
+});
+
+it("a success whose row another program has changed is not confirmed, and is fenced when it is repeated", async () => {
+  const { store, task, file } = await claimed(false);
+  const other = new DatabaseSync(file);
+  other.exec("UPDATE tasks SET claim_epoch = claim_epoch + 1");
+  other.close();
+  const settles = [settle(task, { status: "SUCCEEDED" })];
+  await expect(store.commit(batch({ settles }))).rejects.toThrow("has another state");
+  expect((await store.commit(batch({ settles }))).settles).toEqual(["fenced"]);
+  expect(await store.query.count(TENANT)).toEqual({ IN_FLIGHT: 1 });
+  await store.close();
 });
 
 it("a success of an older claim of this process is fenced", async () => {

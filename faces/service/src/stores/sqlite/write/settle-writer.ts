@@ -9,11 +9,18 @@ import type {
   RetryNowResult,
   Settle,
   SettleResult,
+  StoreRef,
   TaskRef,
 } from "../../../model/batch.ts";
 import type { AttemptLog, NewTask } from "../../../model/task.ts";
 import type { Sql } from "../file/sql.ts";
-import { attemptCells, INSERT_ATTEMPT } from "../rows/attempt-rows.ts";
+import {
+  attemptCells,
+  INSERT_ATTEMPT,
+  INSERT_PLAIN_SUCCESS,
+  isPlainSuccess,
+  responseHeadersText,
+} from "../rows/attempt-rows.ts";
 import {
   CANCELLED,
   type Cell,
@@ -25,11 +32,12 @@ import {
   statusName,
   statusNumber,
 } from "../rows/codec.ts";
-import type { DestinationTable, StoredDestination } from "../tables/destination-table.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 import type { BatchContext } from "./batch-context.ts";
 
 export interface EndWriter {
-  settle(item: Settle, context: BatchContext): SettleResult;
+  /** The results have the order of the items. */
+  settle(items: readonly Settle[], context: BatchContext): SettleResult[];
   cancel(item: CancelRequest, context: BatchContext): CancelResult;
   retryNow(item: TaskRef, now: number): RetryNowResult;
 }
@@ -38,21 +46,51 @@ export interface EndWriter {
 type Follow = (tasks: readonly NewTask[] | undefined, context: BatchContext) => void;
 
 export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
+  const insertAttempt = attemptInserter(sql);
+  const succeed = successStatements(sql, destinations, insertAttempt);
+  const settleFound = settleStatements(sql, destinations, insertAttempt);
   return {
-    settle: settleStatement(sql, destinations, follow),
+    settle(items, context) {
+      const known = succeed(items, context.now);
+      return items.map((item, index) => {
+        const status = known[index] ? "SUCCEEDED" : settleFound(item, context.now);
+        if (status !== "fenced" && status !== "PENDING") follow(item.onEnd?.[status], context);
+        return status;
+      });
+    },
     ...cancelStatements(sql, destinations, follow),
   };
 }
 
-/** SQLite gives the row number of a deleted task to a new one, so the id is compared too. */
+/** SQLite may give the row number of a deleted task to a new one, so the id is compared too. */
 const OF_CLAIM = "ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1";
 const RELEASED = "claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL";
 
-function settleStatement(
+type InsertAttempt = (ref: StoreRef, log: AttemptLog) => void;
+
+function attemptInserter(sql: Sql): InsertAttempt {
+  const insert = sql.prepare(INSERT_ATTEMPT);
+  const insertPlain = sql.prepare(INSERT_PLAIN_SUCCESS);
+  return (ref, log) => {
+    if (isPlainSuccess(log)) {
+      insertPlain.get(
+        ref,
+        log.attemptNumber,
+        log.startedAt,
+        log.durationMs,
+        log.responseStatus,
+        responseHeadersText(log.responseHeaders),
+        log.phases?.firstByteMs ?? null,
+      );
+    } else insert.get(...attemptCells(Number(ref), log));
+  };
+}
+
+function settleStatements(
   sql: Sql,
   destinations: DestinationTable,
-  follow: Follow,
-): EndWriter["settle"] {
+  insertAttempt: InsertAttempt,
+): (item: Settle, now: number) => SettleResult {
   const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
     FROM tasks WHERE ${OF_CLAIM}`);
   const update = (finished: string) =>
@@ -63,31 +101,13 @@ function settleStatement(
   const finish = update("finished_at = ?,");
   // Naming `finished_at` would rewrite the entry in `tasks_open`, which does not change.
   const retry = update("");
-  const succeed = successStatement(sql, destinations);
-  const insertAttempt = sql.prepare(INSERT_ATTEMPT);
 
-  return (item, context) => {
-    const { attempt } = item;
-    const destination = destinations.takeClaim(item.ref);
-    const isKnownSuccess = destination !== undefined && item.status === "SUCCEEDED";
-    const status =
-      isKnownSuccess && attempt !== null
-        ? succeed(item, attempt, destination, context.now)
-        : settleFound(item, context.now);
-    if (status === "fenced") return status;
-    if (attempt !== null) insertAttempt.get(...attemptCells(Number(item.ref), attempt));
-    if (status === "PENDING") return status;
-    follow(item.onEnd?.[status], context);
-    return status;
-  };
-
-  function settleFound(item: Settle, now: number): SettleResult {
-    const { ref, claimEpoch, taskId } = item;
+  return (item, now) => {
+    const { ref, claimEpoch, taskId, attempt } = item;
     const found = find.get(ref, claimEpoch, taskId) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null] = found;
     const status = endOf(item, cancelRequestedAt !== null);
-    const { attempt } = item;
     const last = attempt
       ? [attempt.responseStatus, attempt.errorMessage]
       : [lastStatus, item.lastError ?? lastError];
@@ -95,40 +115,66 @@ function settleStatement(
     if (status === "PENDING") retry.get(...cells, ...last, item.ref);
     else finish.get(...cells, now, ...last, item.ref);
     destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
+    if (attempt !== null) insertAttempt(ref, attempt);
     return status;
-  }
+  };
 }
 
+/** Settles the successes that it can settle; says at the index of each item whether it did. */
+type Succeed = (items: readonly Settle[], now: number) => readonly boolean[];
+
 /**
- * Settles a success in one statement, without reading the row first: a success wins over a requested
- * cancel, and the destination of a claim of this process is known.
+ * Settles a success of a claim of this process in one statement, without reading the row first: a
+ * success wins over a requested cancel, and the destination of the claim is known. The number of rows
+ * that each statement changed costs more than the statement, so they are counted together.
  */
-function successStatement(sql: Sql, destinations: DestinationTable) {
-  const update = sql.prepare(`UPDATE tasks SET status = ${SUCCEEDED}, reason = ?, lane = ?,
-    ${RELEASED}, last_delay_ms = ?,
-    abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ?
-    WHERE ${OF_CLAIM}`);
-  return (
-    item: Settle,
-    { responseStatus, errorMessage }: AttemptLog,
-    destination: StoredDestination,
-    now: number,
-  ): SettleResult => {
-    const { changes } = update.run(
-      item.reason,
-      laneNumber(item.lane),
-      item.lastDelayMs,
-      item.abandonedCount,
-      now,
-      responseStatus,
-      errorMessage,
-      item.ref,
-      item.claimEpoch,
-      item.taskId,
-    );
-    if (changes === 0) return "fenced";
-    destinations.tally(destination, "IN_FLIGHT", "SUCCEEDED");
-    return "SUCCEEDED";
+function successStatements(
+  sql: Sql,
+  destinations: DestinationTable,
+  insertAttempt: InsertAttempt,
+): Succeed {
+  const ended = `UPDATE tasks SET status = ${SUCCEEDED}, ${RELEASED}, lane = ?, finished_at = ?,
+    last_status = ?`;
+  const update = sql.prepare(`${ended}, last_error = ?, reason = ?, last_delay_ms = ?,
+    abandoned_count = ? WHERE ${OF_CLAIM}`);
+  const updateFirst = sql.prepare(`${ended}, last_error = NULL, reason = NULL, last_delay_ms = 0,
+    abandoned_count = 0 WHERE ${OF_CLAIM}`);
+  const getChanges = sql.prepare("SELECT total_changes()");
+  const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
+
+  function succeed(item: Settle, { responseStatus, errorMessage }: AttemptLog, now: number): void {
+    const { ref, claimEpoch, taskId, reason, lastDelayMs, abandonedCount } = item;
+    const lane = laneNumber(item.lane);
+    const isUsual = reason === null && errorMessage === null;
+    if (isUsual && lastDelayMs === 0 && abandonedCount === 0) {
+      updateFirst.get(lane, now, responseStatus, ref, claimEpoch, taskId);
+      return;
+    }
+    const rest = [errorMessage, reason, lastDelayMs, abandonedCount] as const;
+    update.get(lane, now, responseStatus, ...rest, ref, claimEpoch, taskId);
+  }
+
+  return (items, now) => {
+    if (items.length === 0) return [];
+    const before = countChanges();
+    let settled = 0;
+    const known = items.map((item) => {
+      const { attempt } = item;
+      const destination = destinations.takeClaim(item);
+      if (destination === undefined || item.status !== "SUCCEEDED" || attempt === null)
+        return false;
+      succeed(item, attempt, now);
+      insertAttempt(item.ref, attempt);
+      destinations.tally(destination, "IN_FLIGHT", "SUCCEEDED");
+      settled++;
+      return true;
+    });
+    // Each changes one row and inserts one. The rollback forgets all claims, so that the next settle
+    // reads its row.
+    if (countChanges() - before !== 2 * settled) {
+      throw new Error("a claim of this process has another state in the store");
+    }
+    return known;
   };
 }
 

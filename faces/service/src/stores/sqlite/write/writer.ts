@@ -36,7 +36,7 @@ export function batchWriter(
     const rows = batch.destinations.map((item) => destinations.write(item, context.refused));
     const open = mayOpenEarly(batch) ? openClaims(claimer, batch, context) : undefined;
     const creates = batch.creates.map((item) => create(item, context));
-    const settles = batch.settles.map((item) => settle(item, context));
+    const settles = settle(batch.settles, context);
     const cancels = batch.cancels.map((item) => cancel(item, context));
     const retryNows = batch.retryNows.map((item) => retryNow(item, context.now));
     const claims = open
