@@ -219,8 +219,13 @@ export const writes = [
     },
     {
       name: "a sweep exceeds its limit",
-      search: "endedBefore, limit - removed);",
-      replace: "endedBefore, limit);",
+      search: "before, limit - removed, isOver",
+      replace: "before, limit, isOver",
+    },
+    {
+      name: "a slice of removals ignores its time",
+      search: "      if (isOver()) break;\n    }",
+      replace: "    }",
     },
     {
       name: "keys are swept beyond the limit",

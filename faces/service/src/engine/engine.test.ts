@@ -196,4 +196,21 @@ describe("an engine", () => {
     await clock.advance(3500);
     expect(await store.query.count(TENANT)).toEqual({});
   });
+
+  it("continues soon after a slice of removals that ended because of its time", async () => {
+    const { clock, store, enqueue, script } = await setup({}, T0, { retentionMs: 1000 });
+    const { sweep } = store;
+    const { monotonicMs } = clock;
+    let lateMs = 0;
+    Object.assign(clock, { monotonicMs: () => monotonicMs.call(clock) + lateMs });
+    const slow: typeof sweep = ({ isOver, ...retention }) => {
+      lateMs++;
+      return sweep({ ...retention, limit: isOver?.() ? 1 : 0 });
+    };
+    Object.assign(store, { sweep: slow });
+    script.push(...Array.from({ length: 20 }, () => OK));
+    for (let n = 0; n < 20; n++) enqueue();
+    await clock.advance(5000);
+    expect(await store.query.count(TENANT)).toEqual({});
+  });
 });

@@ -18,7 +18,7 @@ import type { NodeLease } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
-import { SliceSize } from "./slice-size.ts";
+import { SLICE_TARGET_MS, SliceSize } from "./slice-size.ts";
 import { type Slice, Slices } from "./slices.ts";
 import type { StoreSync } from "./store-sync.ts";
 
@@ -185,15 +185,22 @@ export class Maintenance {
     const now = time.now();
     const limit = this.#sweepSize.rows;
     const startMs = clock.monotonicMs();
+    const blockedMs = () => clock.monotonicMs() - startMs;
+    let isCut = false;
     const removing = store.sweep({
       now,
       endedBefore: now - retentionMs,
       deadBefore: now - deadLetterRetentionMs,
       limit,
+      isOver: () => {
+        isCut ||= blockedMs() >= SLICE_TARGET_MS;
+        return isCut;
+      },
     });
-    const blockedMs = clock.monotonicMs() - startMs;
+    const totalMs = blockedMs();
     const removed = await removing;
-    if (removed === limit) this.#sweepSize.record(removed, blockedMs);
-    return removed === limit;
+    const isMore = isCut || removed === limit;
+    if (isMore) this.#sweepSize.record(removed, totalMs);
+    return isMore;
   }
 }

@@ -4,7 +4,7 @@
  */
 
 /** The intended time of a slice. The next size is proportional to it. */
-const TARGET_MS = 1;
+export const SLICE_TARGET_MS = 1;
 
 const MIN_ROWS = 10;
 const MAX_ROWS = 200;
@@ -19,7 +19,7 @@ export class SliceSize {
 
   /** A slice of `rows` blocked the event loop for `ms`. Grows slowly and shrinks at once. */
   record(rows: number, ms: number): void {
-    const fitting = ms > 0 ? Math.floor((rows * TARGET_MS) / ms) : MAX_ROWS;
+    const fitting = ms > 0 ? Math.floor((rows * SLICE_TARGET_MS) / ms) : MAX_ROWS;
     this.#rows = Math.max(MIN_ROWS, Math.min(MAX_ROWS, fitting, 2 * this.#rows));
   }
 }

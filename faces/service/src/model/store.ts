@@ -234,6 +234,11 @@ export interface Retention {
   /** Dead letters that ended before this instant are removed. */
   readonly deadBefore: number;
   readonly limit: number;
+  /**
+   * A store that blocks the event loop asks it after each removed task, and ends the slice when it is
+   * true.
+   */
+  readonly isOver?: () => boolean;
 }
 
 /** How long a key is kept after its task has ended. */

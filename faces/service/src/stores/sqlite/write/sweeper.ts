@@ -7,6 +7,10 @@ import { statusName } from "../rows/codec.ts";
 import type { DestinationTable } from "../tables/destination-table.ts";
 import { keyExpiry } from "./key-expiry.ts";
 
+type IsOver = () => boolean;
+
+const NEVER: IsOver = () => false;
+
 type OldCells = readonly [number, number, number, string, string, string | null];
 
 /**
@@ -24,25 +28,30 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
   ].map((text) => sql.prepare(text));
   const keys = keyExpiry(sql);
 
-  function removeEnded(status: number, before: number, limit: number): number {
+  function removeEnded(status: number, before: number, limit: number, isOver: IsOver): number {
     if (limit <= 0) return 0;
     const found = old.all(status, before, limit) as unknown as readonly OldCells[];
+    let removed = 0;
     for (const [ref, id, finishedAt, tenantId, taskId, key] of found) {
-      for (const statement of removals) statement.run(ref);
+      for (const statement of removals) statement.get(ref);
       destinations.tally(destinations.byId(id), statusName(status), null);
       keys.taskRemoved({ tenantId, taskId, key, finishedAt });
+      removed++;
+      if (isOver()) break;
     }
-    return found.length;
+    return removed;
   }
 
   const undo = () => destinations.undo();
-  return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
+  return async ({ now, endedBefore, deadBefore, limit, isOver = NEVER }: Retention) =>
     sql.unsyncedTransaction(() => {
       let removed = 0;
       for (const status of [2, 3, 4]) {
-        removed += removeEnded(status, status === 3 ? deadBefore : endedBefore, limit - removed);
+        const before = status === 3 ? deadBefore : endedBefore;
+        removed += removeEnded(status, before, limit - removed, isOver);
+        if (isOver()) break;
       }
       destinations.flush();
-      return removed + keys.sweep(now, limit - removed);
+      return isOver() ? removed : removed + keys.sweep(now, limit - removed);
     }, undo);
 }
