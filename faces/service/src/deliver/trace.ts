@@ -20,8 +20,13 @@ export function attemptTraceparent(
   hex: HexSource,
 ): string {
   if (parent !== undefined) return `00-${parent.slice(3, 35)}-${hex(8)}-${parent.slice(53, 55)}`;
-  const traceId = UUID.test(taskId) ? taskId.replaceAll("-", "") : hex(16);
+  const traceId = UUID.test(taskId) ? withoutHyphens(taskId) : hex(16);
   return `00-${traceId}-${hex(8)}-01`;
+}
+
+function withoutHyphens(uuid: string): string {
+  const start = uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(14, 18);
+  return start + uuid.slice(19, 23) + uuid.slice(24);
 }
 
 /** True for a valid value (W3C Trace Context, any version of this format). */

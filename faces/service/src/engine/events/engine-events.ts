@@ -77,11 +77,14 @@ export class EngineEvents {
  * must not stop the engine, end the host process or be lost.
  */
 function notify(listener: EventListener, event: EngineEvent): void {
-  const report = (error: unknown) => console.error("redrive:", error);
   try {
     const result = listener(event) as Partial<PromiseLike<unknown>> | undefined;
     result?.then?.(undefined, report);
   } catch (error) {
     report(error);
   }
+}
+
+function report(error: unknown): void {
+  console.error("redrive:", error);
 }
