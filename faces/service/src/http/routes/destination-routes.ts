@@ -16,8 +16,15 @@ import {
   DestinationView,
   TargetToEnable,
 } from "../../schemas/operation-schemas.ts";
-import { type AddRoutes, callerOf, type HttpContext, tenantOf } from "../context/http-context.ts";
+import {
+  type AddRoutes,
+  callerOf,
+  type HttpContext,
+  tenantOf,
+  visibilityFor,
+} from "../context/http-context.ts";
 import { type CursorScope, readCursor, writeCursor } from "../request/cursor.ts";
+import { viewDestination } from "../response/destination-view.ts";
 
 const tags = ["destinations"];
 const read = { scope: "tasks:read" } as const;
@@ -49,7 +56,7 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
   app.get<{ Params: DestinationParams }>(
     "/destinations/:name",
     { config: read, schema: one("Get the health of a destination") },
-    (request) => find(context, request),
+    async (request) => viewDestination(await find(context, request), visibilityFor(request, false)),
   );
   app.put<{ Params: DestinationParams }>(
     "/destinations/:name",
@@ -91,7 +98,9 @@ async function list(
   const scope: CursorScope = { tenantId, list: "destinations" };
   const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
   const { destinations, cursor: next } = await redrive.health(page, tenantId);
-  return { destinations, cursor: writeCursor(scope, next) };
+  const visibility = visibilityFor(request, false);
+  const shown = destinations.map((one) => viewDestination(one, visibility));
+  return { destinations: shown, cursor: writeCursor(scope, next) };
 }
 
 async function find({ redrive }: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
