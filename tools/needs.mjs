@@ -20,6 +20,7 @@ export const systemPrograms = {
     programs: ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"],
     package: "chromium",
   },
+  rabbitmq: { programs: ["rabbitmq-server"], package: "rabbitmq-server" },
   pgbouncer: { programs: ["pgbouncer"], package: "pgbouncer" },
   faketime: { programs: ["faketime"], package: "faketime" },
   strace: { programs: ["strace"], package: "strace" },

@@ -1,8 +1,6 @@
 /** Child: starts the embedding process, reads its output and kills it. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { PrintingProcess } from "./printing-process.ts";
 
 const SCRIPT = fileURLToPath(new URL("./embedded-child.mjs", import.meta.url));
 
@@ -19,47 +17,22 @@ export interface ChildOptions {
   readonly under?: readonly string[];
 }
 
-export class Child {
-  readonly process: ChildProcess;
-  readonly lines: string[] = [];
-  readonly #waiting = new Map<string, () => void>();
+export class Child extends PrintingProcess {
   /** From the start of the process until it accepts tasks, by its own clock. */
   readyMs = Number.NaN;
   /** The part of that time in which it waited for a processor core. */
   waitedMs = Number.NaN;
-  stderr = "";
 
   constructor(options: ChildOptions) {
     const { file, targetUrl, mode, from, count, callers, bodyBytes = 0, under = [] } = options;
     const args = [SCRIPT, file, targetUrl, mode, from, count, callers, bodyBytes].map(String);
     const [program = process.execPath, ...rest] = [...under, process.execPath, ...args];
-    this.process = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
-    this.process.stderr?.on("data", (chunk: Buffer) => {
-      this.stderr += chunk;
-    });
-    if (this.process.stdout === null) throw new Error("the child has no output");
-    createInterface({ input: this.process.stdout }).on("line", (line) => this.#note(line));
+    super(program, rest);
   }
 
-  #note(line: string): void {
-    this.lines.push(line);
+  protected override read(line: string): void {
     if (line.startsWith("ready ")) [this.readyMs, this.waitedMs] = numbersOf(line.slice(6));
-    const word = line.split(" ")[0] ?? "";
-    this.#waiting.get(line)?.();
-    this.#waiting.get(word)?.();
-  }
-
-  /** Resolves when that line, or a line that begins with that word, is printed. */
-  said(text: string): Promise<void> {
-    if (this.lines.some((line) => line === text || line.split(" ")[0] === text)) {
-      return Promise.resolve();
-    }
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(text, resolve);
-      this.process.once("exit", (code) => {
-        reject(new Error(`the child ended with ${code} before "${text}": ${this.stderr}`));
-      });
-    });
+    super.read(line);
   }
 
   /** Numbers and ids of the tasks that the process reported as stored. */
@@ -82,21 +55,6 @@ export class Child {
       this.process.once("close", check);
       check();
     });
-  }
-
-  async kill(): Promise<void> {
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const gone = once(this.process, "close");
-    this.process.kill("SIGKILL");
-    await gone;
-  }
-
-  /** The exit code; null if a signal ended it. */
-  async ended(): Promise<number | null> {
-    if (this.process.exitCode === null && this.process.signalCode === null) {
-      await once(this.process, "close");
-    }
-    return this.process.exitCode;
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * Restartable: a real PostgreSQL or Redis server that a test crashes, hangs and starts again with the
- * same files and the same port. A guard ends the server and removes its files, however the test ends.
+ * Restartable: a real PostgreSQL, Redis or RabbitMQ server that a test crashes, hangs and starts again
+ * with the same files and the same port. A guard ends the server and removes its files, however the
+ * test ends.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +19,8 @@ import { postgresBinaries, postgresUser } from "./postgres-binaries.ts";
 import { redisArgs } from "./redis.ts";
 
 const POLL_MS = 20;
-const START_TIMEOUT_MS = 60_000;
+/** RabbitMQ takes half a minute on a busy machine. */
+const START_TIMEOUT_MS = 150_000;
 
 export interface RestartableServer {
   readonly kind: "postgres" | "redis";
@@ -35,10 +37,11 @@ export interface RestartableServer {
   stop(): Promise<void>;
 }
 
-interface Program {
-  readonly kind: RestartableServer["kind"];
+export interface Program<Kind extends string = string> {
+  readonly kind: Kind;
   readonly command: string;
   readonly args: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   readonly crashSignal: NodeJS.Signals;
   /** Rejects until the server executes commands. */
@@ -46,21 +49,27 @@ interface Program {
   readonly urlOf: (number: number) => string;
 }
 
-export async function startRestartable(
-  kind: RestartableServer["kind"],
-): Promise<RestartableServer> {
+export async function startRestartable(kind: "postgres" | "redis"): Promise<RestartableServer> {
   const user = kind === "postgres" ? postgresUser() : undefined;
   const folder = guardedFolder(`restartable-${kind}`, user);
   const guard = startGuarded({ folder, stopSignal: kind === "postgres" ? "SIGQUIT" : "SIGKILL" });
   const port = await freePort();
-  const program = kind === "postgres" ? postgresProgram(folder, port) : redisProgram(folder, port);
+  return kind === "postgres"
+    ? await startProgram(postgresProgram(folder, port), guard)
+    : await startProgram(redisProgram(folder, port), guard);
+}
+
+export async function startProgram<Kind extends string>(
+  program: Program<Kind>,
+  guard: Guarded,
+): Promise<Restartable<Kind>> {
   const server = new Restartable(program, guard);
   await server.start();
   return server;
 }
 
 /** SIGQUIT is PostgreSQL's immediate shutdown: the next start recovers from the log. */
-function postgresProgram(folder: string, port: number): Program {
+function postgresProgram(folder: string, port: number): Program<"postgres"> {
   const user = postgresUser();
   const binaries = postgresBinaries(folder);
   const data = join(folder, "data");
@@ -90,7 +99,7 @@ async function pingPostgres(url: string): Promise<void> {
   await client.end();
 }
 
-function redisProgram(folder: string, port: number): Program {
+function redisProgram(folder: string, port: number): Program<"redis"> {
   return {
     kind: "redis",
     command: programFor("redis"),
@@ -119,14 +128,14 @@ async function pingRedis(port: number): Promise<void> {
   }
 }
 
-class Restartable implements RestartableServer {
-  readonly kind: RestartableServer["kind"];
-  readonly #program: Program;
+export class Restartable<Kind extends string> {
+  readonly kind: Kind;
+  readonly #program: Program<Kind>;
   readonly #guard: Guarded;
   #child: ChildProcess | undefined;
   #stores = 0;
 
-  constructor(program: Program, guard: Guarded) {
+  constructor(program: Program<Kind>, guard: Guarded) {
     this.kind = program.kind;
     this.#program = program;
     this.#guard = guard;
@@ -144,8 +153,8 @@ class Restartable implements RestartableServer {
   }
 
   async start(): Promise<void> {
-    const { command, args, user, ping } = this.#program;
-    const child = spawn(command, [...args], { ...user, stdio: "ignore" });
+    const { command, args, env = process.env, user, ping } = this.#program;
+    const child = spawn(command, [...args], { ...user, env, stdio: "ignore" });
     this.#child = child;
     await once(child, "spawn");
     this.#guard.watch(this.#pid());

@@ -9,6 +9,7 @@ import { type Bundle, bundle } from "./bundle.ts";
  */
 const sizes = [
   ["retry alone", 'export { retry } from "redrive";', 9664],
+  ["consume with one adapter", 'export { consume, redisStreams } from "redrive/consume";', 40_000],
   ["the whole library", 'export * from "redrive";', 26_560],
   ["idempotency keys", 'export * from "redrive/idempotency";', 20_160],
 ] as const;
@@ -43,6 +44,13 @@ test("a program with one store and one framework excludes the others", async () 
   for (const unused of ["redis-scripts.ts", "sqlite-store.ts", "held-response.ts", "for-hono.ts"]) {
     expect(paths.filter((path) => path.endsWith(`/${unused}`))).toEqual([]);
   }
+});
+
+test("a consumer excludes the adapters of other brokers", async () => {
+  const { modules } = await bundle('export { consume, rabbitmq } from "redrive/consume";');
+  const paths = modules.filter(({ bytes }) => bytes > 0).map(({ path }) => path);
+  const others = paths.filter((path) => /consume\/(redis-streams|sqs|kafka)\//u.test(path));
+  expect(others).toEqual([]);
 });
 
 function isOurs(path: string): boolean {

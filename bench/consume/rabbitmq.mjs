@@ -1,0 +1,54 @@
+/** RabbitMQ: the plain loop of amqplib, and the consumer with its adapter, on one real RabbitMQ. */
+import { connect } from "amqplib";
+import { consume, rabbitmq } from "redrive/consume";
+import { startRabbitmq } from "../../test/servers/rabbitmq.ts";
+
+const QUORUM = { durable: true, arguments: { "x-queue-type": "quorum" } };
+
+/** @returns {Promise<import("./run.mjs").Place>} */
+export async function startRabbitPlace() {
+  const server = await startRabbitmq();
+  const connection = await connect(server.url);
+  let queues = 0;
+
+  return {
+    async fill(count) {
+      const queue = `bench-${++queues}`;
+      const channel = await connection.createConfirmChannel();
+      await channel.assertQueue(queue, QUORUM);
+      const content = Buffer.alloc(200, "x");
+      for (let n = 0; n < count; n++) {
+        channel.sendToQueue(queue, content, { messageId: String(n), persistent: true });
+      }
+      await channel.waitForConfirms();
+      await channel.close();
+      return queue;
+    },
+
+    async plain(queue, concurrency, handle) {
+      const own = await connect(server.url);
+      const channel = await own.createChannel();
+      await channel.prefetch(concurrency);
+      await channel.consume(queue, async (message) => {
+        if (message === null) return;
+        await handle();
+        channel.ack(message);
+      });
+      return { stop: () => own.close() };
+    },
+
+    async consumer(queue, concurrency, handle) {
+      const worker = rabbitmq(consume(handle, { concurrency }), {
+        connect: () => connect(server.url),
+        queue,
+      });
+      await worker.start();
+      return worker;
+    },
+
+    async stop() {
+      await connection.close();
+      await server.stop();
+    },
+  };
+}

@@ -1,0 +1,203 @@
+/** Tests of the consumer: what a message is answered with. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { retry } from "../call/retry.ts";
+import { deferred, START_AT, statusError, world } from "../call/world.testing.ts";
+import { destination } from "../destination/destination.ts";
+import { consume } from "./consume.ts";
+import { deliver, kinds, message, START, setup } from "./consumer.testing.ts";
+
+describe("a message that is handled", () => {
+  test("is acknowledged", async () => {
+    const { consumer, events } = setup(() => "done");
+    expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: false });
+    expect(events).toMatchObject([{ type: "handled", id: "m1", attempt: 1, consumer: "messages" }]);
+  });
+
+  test("passes its id to the handler, as the key of what it calls", async () => {
+    const keys: string[] = [];
+    const { consumer } = setup((_, { idempotencyKey }) => void keys.push(idempotencyKey));
+    await consumer.handle(message("order-7"));
+    expect(keys).toEqual(["order-7"]);
+  });
+});
+
+describe("a message that fails", () => {
+  test("is retried until an attempt succeeds", async () => {
+    const attempts: number[] = [];
+    const seen = setup((_, { attempt }) => {
+      attempts.push(attempt);
+      if (attempt < 3) throw statusError(503);
+    });
+    expect(kinds(await deliver(seen))).toEqual(["retry", "retry", "ack"]);
+    expect(attempts).toEqual([1, 2, 3]);
+  });
+
+  test("becomes a dead letter after its last attempt, with every attempt in its history", async () => {
+    const policy = { maxAttempts: 3, initialDelayMs: 200, jitterType: "NONE" } as const;
+    const seen = setup(() => Promise.reject(statusError(503)), { policy });
+    const all = await deliver(seen);
+    expect(kinds(all)).toEqual(["retry", "retry", "dead-letter"]);
+    expect(all.at(-1)).toMatchObject({
+      reason: "attempts",
+      error: { status: 503 },
+      state: {
+        attempts: 3,
+        startedAt: START_AT,
+        history: [
+          { attempt: 1, at: START_AT, verdict: "transient", delayMs: 200 },
+          { attempt: 2, at: START_AT + 200, verdict: "transient", delayMs: 400 },
+          { attempt: 3, at: START_AT + 600, verdict: "transient", error: "Error: status 503" },
+        ],
+      },
+    });
+  });
+
+  test("is not retried if the policy does not retry its error", async () => {
+    const seen = setup(() => Promise.reject(statusError(404)));
+    expect(await deliver(seen)).toMatchObject([{ kind: "dead-letter", reason: "not-retryable" }]);
+  });
+
+  test("waits as long as the error asks for", async () => {
+    const error = Object.assign(statusError(429), { headers: { "retry-after": "7" } });
+    const seen = setup(() => Promise.reject(error), { policy: { jitterType: "NONE" } });
+    const [first] = await deliver(seen);
+    expect(first).toMatchObject({ kind: "retry", delayMs: 7000, state: { isThrottled: true } });
+  });
+
+  test("has the total budget of its policy, counted from its first delivery", async () => {
+    const policy = { maxAttempts: 100, totalBudgetMs: 1000, jitterType: "NONE" } as const;
+    const seen = setup(() => Promise.reject(statusError(503)), { policy });
+    const all = await deliver(seen);
+    expect(all.at(-1)).toMatchObject({ kind: "dead-letter", reason: "budget" });
+    expect(seen.clock.now() - START_AT).toBeLessThanOrEqual(1000);
+  });
+
+  test("becomes a dead letter if no time is left when it arrives", async () => {
+    const { consumer, clock } = setup(() => "done", { policy: { totalBudgetMs: 1000 } });
+    const state = { ...START, startedAt: clock.now() - 1000 };
+    const answer = await consumer.handle(message("m1", { state }));
+    expect(answer).toMatchObject({ kind: "dead-letter", reason: "budget" });
+  });
+
+  test("waits as often and as long as the same call in the library", async () => {
+    await fc.assert(
+      fc.asyncProperty(policies, fc.string({ minLength: 1 }), async (policy, id) => {
+        const fail = () => Promise.reject(statusError(503));
+        const { clock: time, random: draws } = world();
+        const wired = { clock: time, random: draws, retryBudget: false } as const;
+        const shop = destination("shop", { policy, ...wired });
+        const { consumer } = setup(fail, { destination: shop, minDelayMs: 1 });
+        const answers = await deliver({ consumer, clock: time }, id);
+        const waits = answers.flatMap((one) => (one.kind === "retry" ? one.delayMs : []));
+        const { clock, random, onEvent, events } = world();
+        const wiring = { clock, random: random.fork("shop"), onEvent, idempotencyKey: id };
+        await clock.run(retry(fail, { ...policy, ...wiring }).catch(() => undefined));
+        const expected = events.flatMap((event) => (event.type === "retry" ? event.delayMs : []));
+        expect(waits).toEqual(expected.map((delayMs) => Math.max(1, delayMs)));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test("never comes back without a delay", async () => {
+    await fc.assert(
+      fc.asyncProperty(policies, fc.integer({ min: 1, max: 5000 }), async (policy, minDelayMs) => {
+        const seen = setup(() => Promise.reject(statusError(503)), { policy, minDelayMs });
+        for (const answer of await deliver(seen)) {
+          if ("delayMs" in answer) expect(answer.delayMs).toBeGreaterThanOrEqual(minDelayMs);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+const policies = fc.record({
+  maxAttempts: fc.integer({ min: 1, max: 8 }),
+  initialDelayMs: fc.integer({ min: 0, max: 1000 }),
+  jitterType: fc.constantFrom("FULL", "EQUAL", "DECORRELATED", "NONE"),
+  totalBudgetMs: fc.constant(86_400_000),
+} as const);
+
+describe("a message whose delivery was lost", () => {
+  test("uses an attempt for each lost delivery", async () => {
+    const attempts: number[] = [];
+    const { consumer, events } = setup((_, { attempt }) => void attempts.push(attempt));
+    await consumer.handle(message("m1", { deliveries: 2 }));
+    expect(attempts).toEqual([2]);
+    expect(events[0]).toMatchObject({ type: "lost", lost: 1, delayMs: 0 });
+  });
+
+  test("is delayed first if the broker delivers it again at once", async () => {
+    let calls = 0;
+    const { consumer } = setup(() => void calls++);
+    const answer = await consumer.handle(message("m1", { deliveries: 2, isImmediate: true }));
+    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 1, lost: 1 } });
+    expect(answer.kind === "retry" && answer.delayMs).toBeGreaterThanOrEqual(100);
+    expect(calls).toBe(0);
+  });
+
+  test("is poison after three losses in a row, and its handler does not run", async () => {
+    let calls = 0;
+    const { consumer } = setup(() => void calls++);
+    const state = { ...START, attempts: 2, lost: 2 };
+    const answer = await consumer.handle(message("m1", { deliveries: 2, state }));
+    expect(answer).toMatchObject({ kind: "dead-letter", reason: "poison", state: { lost: 3 } });
+    expect(calls).toBe(0);
+  });
+
+  test("is abandoned if the lost delivery was its last attempt", async () => {
+    const { consumer } = setup(() => "done", { policy: { maxAttempts: 2 } });
+    const answer = await consumer.handle(message("m1", { deliveries: 3 }));
+    expect(answer).toMatchObject({ kind: "dead-letter", reason: "abandoned" });
+  });
+
+  test("is not handled again if it must not be repeated", async () => {
+    const { consumer } = setup(() => "done", { idempotent: false });
+    const answer = await consumer.handle(message("m1", { deliveries: 2 }));
+    expect(answer).toMatchObject({ kind: "dead-letter", reason: "not-idempotent" });
+  });
+
+  test("starts to count again after a result", async () => {
+    const { consumer } = setup(() => Promise.reject(statusError(503)));
+    const answer = await consumer.handle(message("m1", { deliveries: 2 }));
+    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 2, lost: 0 } });
+  });
+
+  test("runs alone among the suspects, beside other messages", async () => {
+    const release = deferred();
+    const { consumer } = setup(() => release.promise);
+    const state = { ...START, attempts: 2, lost: 2 };
+    const first = consumer.handle(message("suspect 1", { state }));
+    const other = consumer.handle(message("other"));
+    const second = await consumer.handle(message("suspect 2", { state }));
+    expect(second).toMatchObject({ kind: "defer", by: "suspect", state });
+    release.resolve();
+    expect(kinds(await Promise.all([first, other]))).toEqual(["ack", "ack"]);
+    expect(await consumer.handle(message("suspect 2", { state }))).toMatchObject({ kind: "ack" });
+  });
+});
+
+describe("consume", () => {
+  const mistakes: [object, string][] = [
+    [{ concurrency: 0 }, "concurrency must be a whole number from 1 to 10000, got 0"],
+    [{ minDelayMs: 0 }, "minDelayMs must be a whole number from 1 to 3600000, got 0"],
+    [{ concurency: 5 }, 'unknown field "concurency", did you mean "concurrency"?'],
+    [{ destination: "shop" }, 'destination must be a destination, got "shop"'],
+    [{ onEvent: 3 }, "onEvent must be a function, got 3"],
+  ];
+
+  test.each(mistakes)("refuses %o", (options, text) => {
+    expect(() => consume(() => undefined, options)).toThrow(text);
+  });
+
+  test("refuses a policy beside a destination, which has its own", () => {
+    const options = { policy: "read", destination: destination("shop") } as const;
+    expect(() => consume(() => undefined, options)).toThrow("must be an option of the destination");
+  });
+
+  test("refuses a handler that is no function", () => {
+    expect(() => consume(undefined as never)).toThrow("handler must be a function, got undefined");
+  });
+});

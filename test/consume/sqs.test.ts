@@ -1,0 +1,235 @@
+/** Tests of the adapter for SQS: the AWS SDK, against a local server that speaks the protocol. */
+import { SQS } from "@aws-sdk/client-sqs";
+import {
+  type ConsumeOptions,
+  consume,
+  type Message,
+  type MessageContext,
+  type SqsMessage,
+  type SqsOptions,
+  sqs,
+  type Worker,
+} from "redrive/consume";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { SqsServer } from "../servers/sqs.ts";
+import { gate, Received, until } from "./received.ts";
+
+let server: SqsServer;
+let client: SQS;
+let queues = 0;
+const workers: Worker[] = [];
+
+beforeAll(async () => {
+  server = new SqsServer();
+  await server.listen();
+  client = new SQS({
+    endpoint: server.endpoint,
+    region: "eu-central-1",
+    credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    maxAttempts: 1,
+  });
+});
+
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop(0)));
+});
+
+afterAll(async () => {
+  client.destroy();
+  await server.close();
+});
+
+type Handler = (message: Message<SqsMessage>, context: MessageContext) => unknown;
+
+function setup(handler: Handler, options: ConsumeOptions = {}, more: Partial<SqsOptions> = {}) {
+  const name = `orders-${++queues}`;
+  const queueUrl = more.queueUrl ?? server.queueUrl(name);
+  const deadLetterQueueUrl = more.deadLetterQueueUrl ?? server.queueUrl(`${name}-dead`);
+  const received = new Received();
+  const policy = {
+    maxAttempts: 3,
+    initialDelayMs: 1500,
+    jitterType: "NONE",
+    totalBudgetMs: 86_400_000,
+  } as const;
+  const consumer = consume(handler, { policy, onEvent: received.onEvent, ...options });
+  const worker = sqs(consumer, { client, ...more, queueUrl, deadLetterQueueUrl });
+  workers.push(worker);
+  const add = async (...bodies: string[]) => {
+    for (const MessageBody of bodies) await client.sendMessage({ QueueUrl: queueUrl, MessageBody });
+  };
+  return { queueUrl, deadLetterQueueUrl, received, consumer, worker, add };
+}
+
+const busy = () => Object.assign(new Error("busy"), { status: 503 });
+
+/** The visibility timeouts that were set, in seconds. */
+function timeouts(queueUrl: string): unknown[] {
+  return server.requests
+    .filter(
+      ({ action, input }) => action === "ChangeMessageVisibility" && input["QueueUrl"] === queueUrl,
+    )
+    .map(({ input }) => input["VisibilityTimeout"]);
+}
+
+describe("messages", () => {
+  test("are handled and deleted, ten with one request", async () => {
+    const bodies: unknown[] = [];
+    const seen = setup(({ body }) => void bodies.push(body.Body));
+    const sent = Array.from({ length: 10 }, (_, index) => `m${index}`);
+    await seen.add(...sent);
+    await seen.worker.start();
+    await seen.received.count("handled", 10);
+    await seen.worker.stop();
+    expect(bodies).toEqual(sent);
+    expect(server.messages(seen.queueUrl)).toEqual([]);
+    const deletes = server.requests.filter(
+      ({ action, input }) => action === "DeleteMessageBatch" && input["QueueUrl"] === seen.queueUrl,
+    );
+    expect(deletes).toHaveLength(1);
+  });
+
+  test("that fail are hidden for their delay, then dead letters with their history", async () => {
+    const attempts: number[] = [];
+    const seen = setup((_, { attempt }) => {
+      attempts.push(attempt);
+      throw busy();
+    });
+    await seen.add("a");
+    await seen.worker.start();
+    for (const count of [1, 2]) {
+      await seen.received.count("retry", count);
+      await until(() => timeouts(seen.queueUrl).length === count);
+      server.advance(3000);
+    }
+    await seen.received.count("dead-letter", 1);
+    await seen.worker.stop();
+    expect(attempts).toEqual([1, 2, 3]);
+    // 1.5 s and 3 s, in whole seconds and never shorter.
+    expect(timeouts(seen.queueUrl)).toEqual([2, 3]);
+    expect(server.messages(seen.queueUrl)).toEqual([]);
+    const [dead] = server.messages(seen.deadLetterQueueUrl);
+    expect(dead?.body).toBe("a");
+    const { redrive } = (dead?.attributes ?? {}) as { redrive?: { StringValue: string } };
+    expect(JSON.parse(redrive?.StringValue ?? "")).toMatchObject({
+      reason: "attempts",
+      attempts: 3,
+      history: [{ attempt: 1, error: "Error: busy" }, { attempt: 2 }, { attempt: 3 }],
+    });
+  });
+
+  test("that another process received have as many attempts as receives", async () => {
+    const attempts: number[] = [];
+    const seen = setup((_, { attempt }) => void attempts.push(attempt));
+    await seen.add("a");
+    await client.receiveMessage({ QueueUrl: seen.queueUrl, VisibilityTimeout: 1 });
+    server.advance(1000);
+    await seen.worker.start();
+    await seen.received.count("handled", 1);
+    expect(attempts).toEqual([2]);
+  });
+
+  test("that were deferred use no attempt, although SQS counts a receive", async () => {
+    const { opened, open } = gate();
+    let calls = 0;
+    const attempts: number[] = [];
+    const policy = { attemptTimeoutMs: 600_000, totalBudgetMs: 3_600_000 };
+    const seen = setup(
+      async (_, { attempt }) => {
+        attempts.push(attempt);
+        if (++calls > 1) return undefined;
+        await opened;
+        const { defer } = await import("redrive/consume");
+        return defer(5000);
+      },
+      { policy },
+    );
+    await seen.add("a");
+    await seen.worker.start();
+    open();
+    await seen.received.count("defer", 1);
+    await until(() => timeouts(seen.queueUrl).length === 1);
+    server.advance(20_000);
+    await seen.received.count("handled", 1);
+    expect(attempts).toEqual([1, 1]);
+  });
+
+  test("stay hidden while their handlers run", async () => {
+    const { opened, open } = gate();
+    const seen = setup(() => opened, {}, { visibilityMs: 3000 });
+    await seen.add("a");
+    await seen.worker.start();
+    // A third of the visibility timeout: the one test that waits for a second of real time.
+    await until(() => timeouts(seen.queueUrl).length === 1);
+    expect(timeouts(seen.queueUrl)).toEqual([3]);
+    open();
+    await seen.received.count("handled", 1);
+  });
+
+  test("of a FIFO queue become dead letters of their group", async () => {
+    const queueUrl = server.queueUrl("orders.fifo");
+    const deadLetterQueueUrl = server.queueUrl("dead.fifo");
+    const seen = setup(
+      () => Promise.reject(new TypeError("a mistake")),
+      {},
+      {
+        queueUrl,
+        deadLetterQueueUrl,
+      },
+    );
+    await client.sendMessage({
+      QueueUrl: queueUrl,
+      MessageBody: "a",
+      MessageGroupId: "customer 7",
+    });
+    await seen.worker.start();
+    await seen.received.count("dead-letter", 1);
+    await seen.worker.stop();
+    const sent = server.requests.filter(({ input }) => input["QueueUrl"] === deadLetterQueueUrl);
+    const [message] = server.messages(deadLetterQueueUrl);
+    expect(message?.systemAttributes).toEqual({ MessageGroupId: "customer 7" });
+    expect(sent[0]?.input["MessageDeduplicationId"]).toMatch(/^id-/);
+  });
+});
+
+test("a failure of SQS is reported, and the worker goes on", async () => {
+  const seen = setup(() => "done");
+  await seen.worker.start();
+  await seen.add("a");
+  // The next requests of the worker: it deletes the message, and polls.
+  server.failNext = 2;
+  await seen.received.count("broker-failed", 2);
+  await seen.received.count("broker-recovered", 1);
+  await seen.add("b");
+  await seen.received.count("handled", 2);
+  await until(() => server.messages(seen.queueUrl).length === 0);
+});
+
+test("stop gives messages back, and ends the poll at once", async () => {
+  const seen = setup(
+    (_, { signal }) =>
+      new Promise((__, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+  );
+  await seen.add("a");
+  await seen.worker.start();
+  await until(() => seen.consumer.active === 1);
+  await seen.worker.stop(0);
+  expect(seen.received.ofType("defer")).toMatchObject([{ by: "stop" }]);
+  expect(timeouts(seen.queueUrl)).toHaveLength(1);
+});
+
+describe("options", () => {
+  const urls = { queueUrl: "https://q", deadLetterQueueUrl: "https://d" };
+  const mistakes: [object, string][] = [
+    [urls, "client is required, got undefined"],
+    [{ ...urls, client: {} }, "client must be an SQS of @aws-sdk/client-sqs"],
+    [{ queueUrl: "orders" }, 'queueUrl must be an http(s) URL, got "orders"'],
+    [{ ...urls, visibilityMs: 43_200_001 }, "visibilityMs must be a whole number from 3000 to"],
+    [{ ...urls, waitSecond: 3 }, 'did you mean "waitSeconds"?'],
+  ];
+
+  test.each(mistakes)("refuses %o", (options, text) => {
+    const consumer = consume<SqsMessage>(() => undefined);
+    expect(() => sqs(consumer, options as SqsOptions)).toThrow(text);
+  });
+});
