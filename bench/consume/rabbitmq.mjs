@@ -29,10 +29,8 @@ export async function startRabbitPlace() {
       const own = await connect(server.url);
       const channel = await own.createChannel();
       await channel.prefetch(concurrency);
-      await channel.consume(queue, async (message) => {
-        if (message === null) return;
-        await handle();
-        channel.ack(message);
+      await channel.consume(queue, (message) => {
+        if (message !== null) void handle().then(() => channel.ack(message));
       });
       return { stop: () => own.close() };
     },

@@ -30,8 +30,7 @@ test("charges each order once, retries failures and keeps what cannot be charged
     PAYMENT_API: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
   });
   const redis = new Redis(server.url);
-  const send = (id: string, order: string) =>
-    redis.xadd("orders", "*", "id", id, "order", order);
+  const send = (id: string, order: string) => redis.xadd("orders", "*", "id", id, "order", order);
   await send("order-1", "good");
   await send("order-2", "busy");
   await send("order-3", "impossible");

@@ -18,6 +18,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 /** Public subpaths that may be imported besides the package itself. */
 const SUBPATHS = [
+  "redrive/consume",
   "@redrive/core/interop",
   "@redrive/service/client",
   "@redrive/service/http",

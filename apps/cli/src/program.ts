@@ -5,6 +5,7 @@
 import { Command, type CommanderError } from "commander";
 import { addBackup } from "./backups/backup-command.ts";
 import { addRestore } from "./backups/restore-command.ts";
+import { addBridge } from "./bridge/bridge-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addDoctor } from "./doctor/doctor.ts";
 import { addPolicies } from "./policies/policies.ts";
@@ -33,6 +34,7 @@ export function program(terminal: Terminal = systemTerminal()): Command {
   addDev(redrive, terminal);
   addServe(redrive, terminal);
   addSend(redrive, terminal);
+  addBridge(redrive, terminal);
   addTasks(redrive, terminal);
   addExplain(redrive, terminal);
   addDlq(redrive, terminal);

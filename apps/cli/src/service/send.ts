@@ -1,5 +1,4 @@
 /** `redrive send`: creates a task in a running service, which retries the request if it fails. */
-import { isUtf8 } from "node:buffer";
 import { createReadStream, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { causedError, RedriveError, systemClock } from "@redrive/core";
@@ -10,6 +9,7 @@ import { withFlagNames } from "../input/flag-names.ts";
 import { addExamples, didYouMean, durationFlag } from "../input/flags.ts";
 import { FAILED, OK, type Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { bytesBody, MAX_SENT_BYTES } from "./bytes-body.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 
 interface SendFlags extends ClientFlags {
@@ -129,9 +129,7 @@ const FLAG_BY_FIELD: Readonly<Record<string, string>> = {
   bodyBase64: "--body-file",
 };
 
-/** A longer file is uploaded as a stream, because a create may have at most 1 MiB in all. */
-const MAX_SENT_BYTES = 512 * 1024;
-
+/** A long file is uploaded as a stream. */
 async function withUpload(client: Client, target: string, flags: SendFlags): Promise<TaskToCreate> {
   const { bodyFile, ...rest } = flags;
   const isFile = bodyFile !== undefined && bodyFile !== "-";
@@ -163,14 +161,7 @@ export function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate 
 function bodyOf({ body, bodyJson, bodyFile }: SendFlags): Partial<TaskToCreate> {
   if (bodyJson !== undefined) return { json: parseBody(bodyJson) };
   if (body !== undefined) return { body };
-  return bodyFile === undefined ? {} : fileBody(readBytes(bodyFile));
-}
-
-/** Bytes that are not UTF-8 text are sent as Base64, which preserves them. */
-function fileBody(bytes: Buffer): Partial<TaskToCreate> {
-  return isUtf8(bytes)
-    ? { body: bytes.toString("utf8") }
-    : { bodyBase64: bytes.toString("base64") };
+  return bodyFile === undefined ? {} : bytesBody(readBytes(bodyFile));
 }
 
 function parseBody(text: string): unknown {
@@ -207,12 +198,16 @@ function pairFlag(pattern: RegExp): (text: string, before: Pairs) => Pairs {
   };
 }
 
-function pairsOption(flags: string, text: string, parse: ReturnType<typeof pairFlag>): Option {
+export function pairsOption(
+  flags: string,
+  text: string,
+  parse: ReturnType<typeof pairFlag>,
+): Option {
   return new Option(flags, text).argParser(parse).default({}, "none");
 }
 
-const headerFlag = pairFlag(/^([^=:\s]+)(?:=|:\s*)(.*)$/su);
-const labelFlag = pairFlag(/^([^=\s]+)=(.*)$/su);
+export const headerFlag = pairFlag(/^([^=:\s]+)(?:=|:\s*)(.*)$/su);
+export const labelFlag = pairFlag(/^([^=\s]+)=(.*)$/su);
 
 function waitFlag(text: string): number {
   const ms = durationFlag(text);

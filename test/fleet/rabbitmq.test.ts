@@ -9,11 +9,12 @@ import {
   type Worker,
 } from "redrive/consume";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { killConsumers } from "../consume/kill.ts";
+import { rabbitBridgeTests } from "../consume/rabbit-bridge.ts";
+import { QUORUM, RabbitWorld } from "../consume/rabbit-world.ts";
+import { gate, until } from "../consume/received.ts";
 import { runRecipe } from "../recipes/recipe.ts";
 import { TcpProxy } from "../servers/tcp-proxy.ts";
-import { killConsumers } from "./kill.ts";
-import { QUORUM, RabbitWorld } from "./rabbit-world.ts";
-import { gate, until } from "./received.ts";
 
 let world: RabbitWorld;
 
@@ -278,6 +279,8 @@ describe("options", () => {
     expect(() => rabbitmq(consumer, options as RabbitOptions)).toThrow(text);
   });
 });
+
+describe("a bridge to the service", () => rabbitBridgeTests(() => world));
 
 test("the recipe handles orders once, retries failures and keeps what cannot be handled", async () => {
   const { worker, handled } = await runRecipe<{ worker: Worker; handled: unknown[] }>("rabbitmq", {

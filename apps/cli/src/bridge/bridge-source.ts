@@ -1,0 +1,93 @@
+/**
+ * Bridge source: the queue that a bridge reads, of RabbitMQ or Redis, with the client of the broker and
+ * the adapter of the library.
+ */
+import { connect as connectAmqp } from "amqplib";
+import { Redis } from "ioredis";
+import {
+  type ConsumeOptions,
+  consume,
+  type RabbitBody,
+  type RedisFields,
+  rabbitmq,
+  redisStreams,
+} from "redrive/consume";
+import { type BridgeMessage, rabbitMessage, redisMessage } from "./bridge-task.ts";
+
+export interface SourceOptions {
+  /** `amqp:`, `amqps:`, `redis:` or `rediss:`. */
+  readonly from: string;
+  readonly queue: string;
+  /** For Redis. */
+  readonly group: string;
+  readonly bodyField?: string | undefined;
+  readonly idField?: string | undefined;
+  /** For RabbitMQ: headers of a message that the request gets. */
+  readonly forwardHeader: readonly string[];
+}
+
+export interface BridgeSource {
+  start(): Promise<void>;
+  /** Waits for messages that are being handled, then closes the connection. */
+  stop(): Promise<void>;
+}
+
+type Handle = (message: BridgeMessage) => Promise<void>;
+
+export function openSource(
+  options: SourceOptions,
+  handle: Handle,
+  settings: ConsumeOptions,
+): BridgeSource {
+  return options.from.startsWith("amqp")
+    ? rabbitSource(options, handle, settings)
+    : redisSource(options, handle, settings);
+}
+
+/** How long the broker may take to accept a connection. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+function rabbitSource(
+  { from, queue, forwardHeader }: SourceOptions,
+  handle: Handle,
+  settings: ConsumeOptions,
+): BridgeSource {
+  const consumer = consume<RabbitBody>(
+    ({ id, body }) => handle(rabbitMessage(id, body, forwardHeader)),
+    settings,
+  );
+  return rabbitmq(consumer, {
+    connect: () => connectAmqp(from, { timeout: CONNECT_TIMEOUT_MS }),
+    queue,
+  });
+}
+
+function redisSource(
+  { from, queue, group, bodyField, idField }: SourceOptions,
+  handle: Handle,
+  settings: ConsumeOptions,
+): BridgeSource {
+  const consumer = consume<RedisFields>(
+    ({ id, body }) => handle(redisMessage(id, body, bodyField)),
+    settings,
+  );
+  const client = new Redis(from, { lazyConnect: true, connectTimeout: CONNECT_TIMEOUT_MS });
+  // The worker reports what fails. Without a listener, ioredis would print every error.
+  client.on("error", () => undefined);
+  const worker = redisStreams(consumer, {
+    client,
+    stream: queue,
+    group,
+    ...(idField !== undefined && { idField }),
+  });
+  return {
+    async start() {
+      await client.connect();
+      await worker.start();
+    },
+    async stop() {
+      await worker.stop();
+      client.disconnect();
+    },
+  };
+}

@@ -1,0 +1,79 @@
+/** Tests of `redrive bridge` with a real Redis and a service that goes down. */
+// needs: redis
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { redrive } from "../../apps/cli/src/program.testing.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { BridgeWorld } from "./bridge-world.ts";
+import { until } from "./received.ts";
+
+const world = new BridgeWorld();
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  [server] = await Promise.all([startRedis(), world.start()]);
+  redis = new Redis(server.url);
+});
+
+afterAll(async () => {
+  redis.disconnect();
+  await world.stop();
+  await server.stop();
+});
+
+test("the fields of an entry are sent as JSON, or one of them as it is", async () => {
+  await redis.xadd("all", "*", "order", "7", "shop", "berlin");
+  await redis.xadd("one", "*", "id", "order-8", "order", '{"id":8}');
+  await redis.xadd("one", "*", "id", "order-8", "order", '{"id":8}');
+  const all = await world.bridge({ from: server.url, queue: "all" });
+  await until(() => world.arrived.length === 1);
+  const one = await world.bridge({
+    from: server.url,
+    queue: "one",
+    idField: "id",
+    bodyField: "order",
+    headers: { "Content-Type": "application/json" },
+  });
+  await until(() => world.arrived.length === 2);
+  await until(async () => (await redis.xpending("one", "bridge"))[0] === 0);
+  await Promise.all([all.stop(), one.stop()]);
+  expect(world.arrived.map(({ body }) => body.toString())).toEqual([
+    '{"order":"7","shop":"berlin"}',
+    '{"id":8}',
+  ]);
+  expect(world.arrived[1]?.headers).toMatchObject({
+    "content-type": "application/json",
+    "idempotency-key": "one:order-8",
+  });
+});
+
+test("while the service is down, messages wait at the broker, and none is lost", async () => {
+  const before = world.arrived.length;
+  await world.stopService();
+  const ids = ["a", "b", "c"];
+  for (const id of ids) await redis.xadd("down", "*", "id", id);
+  const bridge = await world.bridge({ from: server.url, queue: "down" });
+  await until(() => bridge.written.err !== "");
+  expect(bridge.written.err).toMatch(/^no task was created: fetch failed \(.*ECONNREFUSED.*\)/);
+  await world.startService();
+  await until(() => world.arrived.length === before + ids.length);
+  await until(() => bridge.written.err.includes("the service accepts tasks again"));
+  await bridge.stop();
+  const bodies = world.arrived.slice(before).map(({ body }) => JSON.parse(body.toString()).id);
+  expect(bodies.toSorted()).toEqual(ids);
+  expect(await redis.xlen("{down}:bridge:dead")).toBe(0);
+});
+
+test("a broker that does not respond is an error that names it", async () => {
+  const { port } = new URL(server.url);
+  const key = "not-a-stream";
+  await redis.set(key, "text");
+  const shown = await redrive(
+    `bridge http://127.0.0.1:1/ --from redis://127.0.0.1:${port} --queue ${key}`,
+  );
+  expect(shown).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(`^error: cannot read ${key} at 127.0.0.1:${port}: .*WRONGTYPE`),
+  });
+});
