@@ -91,6 +91,8 @@ export class Redrive {
   /** Undefined: none are configured. */
   readonly alerts: Alerts | undefined;
   readonly #intake: TaskIntake;
+  /** Like `enqueue`, without a promise; false for inputs that only `enqueue` takes. */
+  readonly enqueueKnown: TaskIntake["enqueueKnown"];
   readonly #destinations: DestinationOperations;
   readonly #deadLetters: DeadLetterRedriver;
   readonly #parts: RedriveParts;
@@ -121,6 +123,7 @@ export class Redrive {
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);
     this.#intake = intake;
+    this.enqueueKnown = intake.enqueueKnown.bind(intake);
     this.bodies = new BodyOperations(parts.bodies, intake);
     this.#deadLetters = new DeadLetterRedriver({
       ...parts,

@@ -2,6 +2,7 @@
 import { inService } from "../mutant.mjs";
 
 const ACCESS = ["test/http/access.test.ts"];
+const DIRECT = ["test/http/direct-create.test.ts"];
 const KEY_LIMITS = ["test/http/key-limits.test.ts"];
 
 export const http = [
@@ -32,13 +33,34 @@ export const http = [
     },
     {
       name: "a key may have any number of concurrent requests",
-      search: "    this.#checkUnderWay(record, reply);\n",
+      search: "    this.#checkUnderWay(record, response);\n",
       replace: "",
       tests: KEY_LIMITS,
     },
     {
       name: "a request that ended still counts as concurrent",
       search: "      else this.#underWay.delete(keyId);\n",
+      replace: "",
+      tests: KEY_LIMITS,
+    },
+  ]),
+  inService("http/direct/direct-creates.ts", [
+    {
+      name: "a create does not pass the hooks of the host program",
+      search: "    turnOff();\n    return addHook",
+      replace: "    return addHook",
+      tests: DIRECT,
+    },
+    {
+      name: "a replayed create is reported as a new task",
+      search: "accepted === undefined || accepted.replayed",
+      replace: "accepted === undefined",
+      tests: DIRECT,
+    },
+    {
+      name: "a create ignores the targets of its key",
+      search:
+        "if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);",
       replace: "",
       tests: KEY_LIMITS,
     },

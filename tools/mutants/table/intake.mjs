@@ -44,8 +44,8 @@ export const intake = [
   inService("intake/task-intake.ts", [
     {
       name: "a body of any size is stored in the row",
-      search: "task.body !== null && task.body.length > this.#parts.bodies.inlineBytes",
-      replace: "false",
+      search: "body === null || body.length <= this.#parts.bodies.inlineBytes",
+      replace: "true",
     },
     {
       name: "a ref to any body is accepted",

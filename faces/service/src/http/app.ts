@@ -10,6 +10,7 @@ import { Ajv } from "ajv";
 import {
   type FastifyHttpOptions,
   type FastifyInstance,
+  type FastifyReply,
   type FastifyRequest,
   type FastifyServerOptions,
   fastify,
@@ -31,6 +32,8 @@ import type { AddRoutes, HttpContext } from "./context/http-context.ts";
 import { Metrics } from "./context/metrics.ts";
 import { TaskWatch } from "./context/task-watch.ts";
 import { limitRoute, TimeLimit } from "./context/time-limit.ts";
+import { DirectCreates, turnOffForHooks } from "./direct/direct-creates.ts";
+import { handedOver } from "./direct/handed-over.ts";
 import { parseJson } from "./request/json-body.ts";
 import { sendError, sendSocketError } from "./response/error-response.ts";
 import { problemCatalog } from "./response/problem.ts";
@@ -137,9 +140,17 @@ const OPEN_CALLER: Caller = {
 /** Creates the HTTP server of a service. Closing it does not stop the service. */
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
   const { clock = systemClock } = options;
-  const app = fastify(serverOptions(clock, options));
   const access = createAccess(clock, options);
   const context = createContext(redrive, clock, options, access);
+  const arrival = new ArrivalLimit(clock, options.requestTimeoutMs ?? 30_000);
+  const direct: DirectCreates[] = [];
+  const app = fastify(
+    serverOptions(options, (route) => {
+      const creates = new DirectCreates({ ...context, arrival, maxBytes: MAX_BODY_BYTES }, route);
+      direct.push(creates);
+      return createServer(clock, options, creates.handle);
+    }),
+  );
   const paths = new RouteMethods();
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
@@ -147,11 +158,12 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   });
   addParsing(app);
   addAccess(app, options, access);
-  addArrivalLimit(app, clock, options);
+  addArrivalLimit(app, arrival);
   addErrorHandlers(app, paths);
   addRoutes(app, context);
   if (options.pagesFolder !== undefined) addWebPageRoutes(app, options.pagesFolder);
   addClosing(app, context);
+  turnOffForHooks(app, direct);
   return app;
 }
 
@@ -172,13 +184,16 @@ function addClosing(app: FastifyInstance, context: HttpContext): void {
   });
 }
 
-function serverOptions(clock: Clock, options: AppOptions): FastifyHttpOptions<Server> {
+function serverOptions(
+  { logger = false }: AppOptions,
+  serverFactory: (route: RequestHandler) => Server,
+): FastifyHttpOptions<Server> {
   return {
-    logger: options.logger ?? false,
+    logger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_PARAMETER },
-    serverFactory: (handle) => createServer(clock, options, handle),
+    serverFactory,
     clientErrorHandler: sendSocketError,
     frameworkErrors: (error, request, reply) => sendError(error, request, reply),
   };
@@ -303,7 +318,7 @@ function addAccess(app: FastifyInstance, options: AppOptions, access: Access): v
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-content-type-options", "nosniff");
     try {
-      request.caller = access.check(request, reply, scopeOf(request));
+      request.caller = callerOf(access, request, reply);
       done();
     } catch (error) {
       done(error as Error);
@@ -311,11 +326,19 @@ function addAccess(app: FastifyInstance, options: AppOptions, access: Access): v
   });
 }
 
+function callerOf(access: Access, request: FastifyRequest, reply: FastifyReply): Caller {
+  const { raw, routeOptions } = request;
+  const known = handedOver(raw);
+  if (known?.caller !== undefined) return known.caller;
+  if (known?.error !== undefined) throw known.error;
+  return access.check(raw, reply.raw, scopeOf(request), routeOptions.config.upload === true);
+}
+
 /** After the access check, so that a refused request is not watched. */
-function addArrivalLimit(app: FastifyInstance, clock: Clock, options: AppOptions): void {
-  const arrival = new ArrivalLimit(clock, options.requestTimeoutMs ?? 30_000);
+function addArrivalLimit(app: FastifyInstance, arrival: ArrivalLimit): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    arrival.watch(request.raw, request.routeOptions.config.upload === true);
+    const { raw, routeOptions } = request;
+    if (handedOver(raw) === undefined) arrival.watch(raw, routeOptions.config.upload === true);
     done();
   });
 }

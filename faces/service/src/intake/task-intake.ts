@@ -2,44 +2,31 @@
  * Task intake: turns the input of a caller into a stored task. It chooses the policy, checks the
  * input, seals secrets, and hands the task to the engine.
  */
-import { assertKey, DocumentError, isObject, resolvePolicy } from "@redrive/core";
+import { assertKey, isObject } from "@redrive/core";
 import type { Bodies, StoredBody } from "../bodies/bodies.ts";
-import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
-import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
-import { isDisabled } from "../model/delivery/delivery-settings.ts";
 import { stopped } from "../model/errors.ts";
 import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
 import type { CallerTransaction, Store } from "../model/store.ts";
-import { readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
-import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
+import { asRequested } from "./destination-policies.ts";
 import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
 import { fingerprintParts } from "./fingerprint.ts";
-import { disabled, keyConflict, policyRemoved } from "./intake-errors.ts";
-import type { Policies, PolicyChoice } from "./policies.ts";
+import { keyConflict, policyRemoved } from "./intake-errors.ts";
+import type { PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import { isRefusal, withStored } from "./stored-body.ts";
 import { isBodySource } from "./task-body.ts";
-import {
-  checkInput,
-  createTask,
-  headersOf,
-  type PlainTaskInput,
-  type TaskInput,
-} from "./task-input.ts";
+import { TaskChoices, type TaskChoicesParts } from "./task-choices.ts";
+import { createTask, headersOf, type PlainTaskInput, type TaskInput } from "./task-input.ts";
 
-export interface TaskIntakeParts {
-  readonly engine: Engine;
+export interface TaskIntakeParts extends TaskChoicesParts {
   readonly store: Pick<Store, "createIn" | "exclusive" | "getDestination">;
-  readonly policies: Policies;
-  readonly destinationPolicies: DestinationPolicies;
   readonly newId: NewId;
   readonly secrets: Secrets;
   readonly bodies: Bodies;
-  readonly checkTarget: (url: string) => Target | RefusedTarget;
 }
 
 /** How often a task chooses its policy, if each choice is removed before the task is stored. */
@@ -54,9 +41,11 @@ export interface Accepted {
 
 export class TaskIntake {
   readonly #parts: TaskIntakeParts;
+  readonly #choices: TaskChoices;
 
   constructor(parts: TaskIntakeParts) {
     this.#parts = parts;
+    this.#choices = new TaskChoices(parts);
   }
 
   /**
@@ -97,10 +86,11 @@ export class TaskIntake {
   /** Throws what `enqueue` would throw for this input, before its body is stored. */
   async check(given: TaskInput, tenantId: string): Promise<void> {
     const input = withPlainHeaders(given);
-    const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
+    const choice =
+      this.#choices.known(input, tenantId) ?? (await this.#choices.choose(input, tenantId));
     const task = this.#newTask(input, tenantId, choice);
     this.#assertKey(task);
-    await this.#assertEnabled(task);
+    if (!this.#choices.isKnownEnabled(task)) await this.#choices.assertEnabled(task);
   }
 
   /** Removes the body again if no task was created. If that is unknown, the collector finds out. */
@@ -116,18 +106,58 @@ export class TaskIntake {
     }
   }
 
+  /**
+   * Stores a usual task without a promise: its body is in the input, and its policy and its destination
+   * are known. Returns false, without having done anything, for any other input; `enqueue` takes those.
+   * Throws what `enqueue` rejects with. Calls `done` or `failed` once it is known, never before it returns.
+   */
+  enqueueKnown(
+    given: TaskInput,
+    tenantId: string,
+    hops: number,
+    done: (accepted: Accepted) => void,
+    failed: (error: unknown) => void,
+  ): boolean {
+    const input = withPlainHeaders(given);
+    if (!isObject(input) || isBodySource(input.body) || input.bodyRef !== undefined) return false;
+    const choice = this.#choices.known(input, tenantId);
+    if (choice === undefined) return false;
+    const task = this.#newTask(input, tenantId, choice);
+    if (!this.#choices.isKnownEnabled(task) || !this.#fitsInline(task)) return false;
+    this.#assertKey(task);
+    const entry: Entry = { input, tenantId, hops, tx: undefined };
+    const stored = (accepted: Accepted | null) => {
+      if (accepted !== null) done(accepted);
+      else this.#enqueueAgain(entry, choice).then(done, failed);
+    };
+    this.#store(entry, task, stored, failed);
+    return true;
+  }
+
+  /** The policy was removed after it was chosen. */
+  #enqueueAgain(entry: Entry, { policyId }: PolicyChoice): Promise<Accepted> {
+    this.#parts.policies.forget(entry.tenantId, policyId);
+    return this.#enqueue(entry);
+  }
+
+  #fitsInline({ body }: NewTask): boolean {
+    return body === null || body.length <= this.#parts.bodies.inlineBytes;
+  }
+
   async #enqueue(entry: Entry): Promise<Accepted> {
     const { input, tenantId } = entry;
     for (let tries = 1; ; tries++) {
-      const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
+      const choice =
+        this.#choices.known(input, tenantId) ?? (await this.#choices.choose(input, tenantId));
       const task = this.#newTask(input, tenantId, choice);
-      const check = this.#assertEnabled(task);
-      if (check !== undefined) await check;
+      if (!this.#choices.isKnownEnabled(task)) await this.#choices.assertEnabled(task);
       this.#assertKey(task);
-      if (task.body !== null && task.body.length > this.#parts.bodies.inlineBytes) {
+      if (task.body !== null && !this.#fitsInline(task)) {
         return this.#enqueueLarge(entry, task.body);
       }
-      const accepted = await this.#store(entry, task);
+      const accepted = await new Promise<Accepted | null>((resolve, reject) => {
+        this.#store(entry, task, resolve, reject);
+      });
       if (accepted !== null) return accepted;
       // The policy was removed after it was chosen: choose again.
       this.#parts.policies.forget(tenantId, choice.policyId);
@@ -150,71 +180,35 @@ export class TaskIntake {
     if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
   }
 
-  /** Null: the policy was removed meanwhile. */
-  async #store({ input, hops, tx }: Entry, task: NewTask): Promise<Accepted | null> {
-    const { secrets } = this.#parts;
+  /** Calls `done` with null if the policy was removed meanwhile. */
+  #store(
+    { input, hops, tx }: Entry,
+    task: NewTask,
+    done: (accepted: Accepted | null) => void,
+    failed: (error: unknown) => void,
+  ): void {
+    const { secrets, engine } = this.#parts;
     const { idempotencyKey: key, taskId } = task;
     const fingerprint =
       key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
     const sealed = secrets.seal(withHops(task, hops));
-    const result = await (tx === undefined
-      ? this.create(sealed, fingerprint)
-      : this.#createIn(tx, sealed, fingerprint));
-    switch (result.kind) {
-      case "created":
-        return { taskId, replayed: false };
-      case "replayed":
-        return { taskId: result.taskId, replayed: true };
-      case "unknown-policy":
-        return null;
-      default:
-        throw keyConflict(key);
-    }
-  }
-
-  /**
-   * Throws `TARGET_DISABLED` for a target that responded 410. A node of a fleet that has not used the
-   * destination yet accepts the task, and its first claim ends it with the reason `target-gone`.
-   */
-  #assertEnabled({ tenantId, destination, targetUrl }: NewTask): Promise<void> | undefined {
-    const { engine, store } = this.#parts;
-    const known = engine.destinations.find(tenantId, destination);
-    if (known !== undefined && isDisabled(known.delivery, targetUrl)) throw disabled(destination);
-    if (known?.fleetState.isRowKnown || !store.exclusive) return undefined;
-    return store.getDestination(tenantId, destination).then((row) => {
-      const reading = readDestination(row?.document ?? null);
-      if (reading.kind === "unreadable") return;
-      if (isDisabled(reading.value.delivery, targetUrl)) throw disabled(destination);
-    });
-  }
-
-  /** The policy, if it is known without a read of the store. */
-  #knownPolicy(input: TaskInput, tenantId: string): PolicyChoice | undefined {
-    const { policies, destinationPolicies } = this.#parts;
-    if (!isObject(input) || input.policy !== undefined) return undefined;
-    if (input.policyId !== undefined) return policies.known(tenantId, input.policyId);
-    return destinationPolicies.known(tenantId, this.#destinationOf(input));
-  }
-
-  /** The destination of the task; empty for an invalid target, which is refused later. */
-  #destinationOf({ destination, targetUrl }: TaskInput): string {
-    if (destination !== undefined) return destination;
-    const target = typeof targetUrl === "string" ? this.#parts.checkTarget(targetUrl) : undefined;
-    return target?.ok ? target.origin : "";
-  }
-
-  /** Checks the input first, so that nothing is stored for an input that will be refused. */
-  #policy(input: TaskInput, tenantId: string): Promise<PolicyChoice> {
-    const { engine, policies, destinationPolicies } = this.#parts;
-    const problems = checkInput(input, engine.now());
-    if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
-    const { policy, policyId } = input;
-    if (policyId !== undefined) return policies.choose(tenantId, policyId);
-    if (policy === undefined) {
-      return destinationPolicies.choose(tenantId, this.#destinationOf(input));
-    }
-    resolvePolicy(policy);
-    return policies.chooseInline(tenantId, policy);
+    const report = (result: CreateResult) => {
+      switch (result.kind) {
+        case "created":
+          done({ taskId, replayed: false });
+          return;
+        case "replayed":
+          done({ taskId: result.taskId, replayed: true });
+          return;
+        case "unknown-policy":
+          done(null);
+          return;
+        default:
+          failed(keyConflict(key));
+      }
+    };
+    if (tx === undefined) engine.create(sealed, fingerprint, report, failed);
+    else this.#createIn(tx, sealed, fingerprint).then(report, failed);
   }
 
   #newTask(input: PlainTaskInput, tenantId: string, choice: PolicyChoice): NewTask {

@@ -3,8 +3,8 @@
  * does not come from a page of another origin, has a plain JSON body or none, and its key has the
  * required scope. All checks apply on loopback too, because every web page can reach loopback.
  */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
-import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { type KeyLimits, type KeyRecord, type KeyStore, type Scope, verifyKey } from "./keys.ts";
 import { type Sessions, sessionIn } from "./sessions.ts";
@@ -19,6 +19,9 @@ export interface Caller {
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
 }
+
+/** The part of a request that the checks read. */
+export type AccessRequest = Pick<IncomingMessage, "headers" | "method" | "socket">;
 
 /** The scope that a route requires; `public` requires no key. */
 export type RouteScope = Scope | "public";
@@ -55,26 +58,33 @@ export class Access {
     this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
   }
 
-  /** Returns the caller, or throws the error to respond with. */
-  check(request: FastifyRequest, reply: FastifyReply, scope: RouteScope): Caller {
+  /**
+   * Returns the caller, or throws the error to respond with. `isUpload`: its body is opaque, and is
+   * stored and sent as it is.
+   */
+  check(
+    request: AccessRequest,
+    response: ServerResponse,
+    scope: RouteScope,
+    isUpload = false,
+  ): Caller {
     this.#checkHost(request);
     checkOrigin(request);
-    // The body of an upload is opaque: it is stored and sent as it is.
-    if (request.routeOptions.config.upload !== true) checkEncoding(request);
+    if (!isUpload) checkEncoding(request);
     const { keys, openCaller } = this.#options;
     if (keys === undefined) return openCaller;
     if (scope === "public") return PUBLIC_CALLER;
     const record = this.#recordOf(keys, request);
     if (record === undefined) throw serviceError("UNAUTHENTICATED", KEY_REQUIRED);
     this.#checkRate(record);
-    this.#checkUnderWay(record, reply);
+    this.#checkUnderWay(record, response);
     const caller = this.#callerOf(record);
     if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;
     throw serviceError("FORBIDDEN", `this API key lacks the scope ${scope}`);
   }
 
   /** An API key takes precedence over a session. A browser sends its session without being asked. */
-  #recordOf(keys: KeyStore, request: FastifyRequest): KeyRecord | undefined {
+  #recordOf(keys: KeyStore, request: AccessRequest): KeyRecord | undefined {
     const { headers, method } = request;
     const now = this.#clock.now();
     if (headers.authorization !== undefined) return verifyKey(keys, bearerOf(request), now);
@@ -88,7 +98,7 @@ export class Access {
   }
 
   /** For responses that last: is the key or the session of the request still valid? */
-  isStillValid(request: FastifyRequest): boolean {
+  isStillValid(request: AccessRequest): boolean {
     const { keys } = this.#options;
     return keys === undefined || this.#recordOf(keys, request) !== undefined;
   }
@@ -104,10 +114,10 @@ export class Access {
   }
 
   /** Prevents DNS rebinding: a page whose name resolves to 127.0.0.1 still sends its own name. */
-  #checkHost({ headers, raw }: FastifyRequest): void {
+  #checkHost({ headers, socket }: AccessRequest): void {
     const { host = "" } = headers;
     if (LOOPBACK_HOST.test(host)) return;
-    const isLoopback = LOOPBACK_ADDRESS.test(raw.socket.localAddress ?? "");
+    const isLoopback = LOOPBACK_ADDRESS.test(socket.localAddress ?? "");
     if (!isLoopback && this.#hosts.size === 0) return;
     const name = host.toLowerCase().replace(/:\d{1,5}$/, "");
     if (this.#hosts.has(name)) return;
@@ -129,7 +139,7 @@ export class Access {
   }
 
   /** A request is in progress until its response is sent or its connection is closed. */
-  #checkUnderWay({ keyId, limits }: KeyRecord, reply: FastifyReply): void {
+  #checkUnderWay({ keyId, limits }: KeyRecord, response: ServerResponse): void {
     const max = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
     const count = this.#underWay.get(keyId) ?? 0;
     if (count >= max) {
@@ -137,7 +147,7 @@ export class Access {
       throw serviceError("TOO_MANY_REQUESTS", text);
     }
     this.#underWay.set(keyId, count + 1);
-    reply.raw.once("close", () => {
+    response.once("close", () => {
       const left = (this.#underWay.get(keyId) ?? 1) - 1;
       if (left > 0) this.#underWay.set(keyId, left);
       else this.#underWay.delete(keyId);
@@ -160,17 +170,17 @@ const PUBLIC_CALLER: Caller = { keyId: null, tenantId: "", scopes: new Set(), li
 
 const KEY_REQUIRED = "send a valid API key as `Authorization: Bearer rdv_...`";
 
-function bearerOf({ headers }: FastifyRequest): string {
+function bearerOf({ headers }: AccessRequest): string {
   const { authorization = "" } = headers;
   return /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
 }
 
-function isRead(method: string): boolean {
+function isRead(method: string | undefined): boolean {
   return method === "GET" || method === "HEAD" || method === "OPTIONS";
 }
 
 /** Browsers send the origin of a page; other programs do not. The browser itself protects reads. */
-function checkOrigin({ method, headers }: FastifyRequest): void {
+function checkOrigin({ method, headers }: AccessRequest): void {
   if (isRead(method)) return;
   const { origin, host = "" } = headers;
   const isForeign = origin !== undefined && origin.replace(/^https?:\/\//i, "") !== host;
@@ -179,7 +189,7 @@ function checkOrigin({ method, headers }: FastifyRequest): void {
   }
 }
 
-function checkEncoding({ headers }: FastifyRequest): void {
+function checkEncoding({ headers }: AccessRequest): void {
   const encoding = headers["content-encoding"];
   if (encoding === undefined || encoding === "identity") return;
   throw serviceError(

@@ -23,6 +23,21 @@ export class ArrivalLimit {
     if (hasBody(request)) this.#watchBody(request, isUpload);
   }
 
+  /** Watches an entry of the caller until it leaves. If it expires, the caller calls `end`. */
+  enter(entry: TimerEntry & { deadlineMs: number }): void {
+    entry.deadlineMs = this.#clock.monotonicMs() + this.#limitMs;
+    this.#timer.add(entry);
+  }
+
+  leave(entry: TimerEntry): void {
+    this.#timer.remove(entry);
+  }
+
+  /** Responds to a request that did not arrive in time, and closes its connection. */
+  end({ socket }: IncomingMessage): void {
+    endSocket(socket, serviceError("REQUEST_TIMEOUT", LATE));
+  }
+
   #watchBody(request: IncomingMessage, isUpload: boolean): void {
     const { socket } = request;
     const bytesRead = socket.bytesRead;
@@ -33,7 +48,7 @@ export class ArrivalLimit {
       expire: () => {
         if (isOver || request.complete) return;
         if (isUpload && socket.bytesRead !== bytesRead) this.#watchBody(request, isUpload);
-        else endSocket(socket, serviceError("REQUEST_TIMEOUT", LATE));
+        else this.end(request);
       },
     };
     this.#timer.add(entry);

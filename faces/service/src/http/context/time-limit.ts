@@ -43,6 +43,16 @@ export class TimeLimit {
     this.#timer = new DeadlineTimer(clock);
   }
 
+  /** Watches an entry of the caller until it leaves. It expires after 4.5 s. */
+  enter(entry: TimerEntry & { deadlineMs: number }): void {
+    entry.deadlineMs = this.#clock.monotonicMs() + LIMIT_MS;
+    this.#timer.add(entry);
+  }
+
+  leave(entry: TimerEntry): void {
+    this.#timer.remove(entry);
+  }
+
   /** Like `guard`. The signal ends the read that `work` starts when its time is over. */
   read<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const abort = new AbortController();
@@ -79,7 +89,8 @@ export class TimeLimit {
   }
 }
 
-function storeTimedOut(): Error {
+/** The error for a store that did not respond in time. */
+export function storeTimedOut(): Error {
   return serviceError("STORE_UNAVAILABLE", `the store did not respond within ${LIMIT_MS} ms`);
 }
 

@@ -2,8 +2,9 @@
  * Create routes: create one task or many. A 2xx is sent only after the store's fsync; a preferred
  * wait begins after that.
  */
+import { Readable } from "node:stream";
 import { DocumentError, isObject } from "@redrive/core";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from "fastify";
 import { assertKeyTargets } from "../../intake/key-targets.ts";
 import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
@@ -19,6 +20,7 @@ import {
   tenantOf,
   visibilityFor,
 } from "../context/http-context.ts";
+import { handedOver } from "../direct/handed-over.ts";
 import {
   asTaskError,
   preferredWaitSeconds,
@@ -58,7 +60,7 @@ export const addCreateRoutes: AddRoutes = (app, context) => {
   app.register(async (scope) => {
     scope.removeContentTypeParser("application/json");
     addParser(scope, "application/json", parseTaskJson);
-    scope.post("/retry-tasks", { schema: createOne, config }, (request, reply) =>
+    scope.post("/retry-tasks", { schema: createOne, config, preParsing }, (request, reply) =>
       createTask(context, request, reply),
     );
   });
@@ -74,6 +76,12 @@ export const addCreateRoutes: AddRoutes = (app, context) => {
   });
 };
 
+/** A body that has been read cannot be read again. */
+const preParsing: preParsingHookHandler = (request, _reply, payload, done) => {
+  const { body } = handedOver(request.raw) ?? {};
+  done(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
+};
+
 function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) => unknown): void {
   scope.addContentTypeParser(type, { parseAs: "buffer" }, (_request, body, done) => {
     try {
@@ -85,6 +93,9 @@ function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) =
 }
 
 async function createTask(context: HttpContext, request: FastifyRequest, reply: FastifyReply) {
+  const { accepted: stored, error } = handedOver(request.raw) ?? {};
+  if (error !== undefined) throw asTaskError(error);
+  if (stored !== undefined) return sendAccepted(context, request, reply, stored);
   const { headers } = request;
   const caller = callerOf(request);
   const hops = assertNoLoop(headers);

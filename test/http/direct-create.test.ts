@@ -1,0 +1,164 @@
+/**
+ * Tests that the direct way of `POST /retry-tasks` and its route give the same responses. A request with
+ * another spelling of its content type is handled by the route alone.
+ */
+import { createRedrive, memoryStore } from "@redrive/service";
+import { createApp, createKey, listenApp, memoryKeyStore } from "@redrive/service/http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openTestServer, type Sent, type TestResponse, type TestServer } from "./test-server.ts";
+
+const DIRECT = "application/json";
+const ROUTE = "application/json; charset=UTF-8";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await openTestServer();
+});
+afterAll(() => server.close());
+
+async function both(
+  sent: Sent,
+  on: TestServer = server,
+): Promise<readonly [TestResponse, TestResponse]> {
+  const send = (type: string) =>
+    on.call({ path: "/retry-tasks", ...sent, headers: { ...sent.headers, "content-type": type } });
+  return [await send(DIRECT), await send(ROUTE)];
+}
+
+/** The parts of a response that both ways must share: all but ids and the time. */
+function comparable({ status, headers, text }: TestResponse) {
+  const { date, "x-request-id": requestId, ...others } = headers;
+  const masked = JSON.stringify([others, text])
+    .replaceAll(/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/g, "ID")
+    .replaceAll(/\b\d{13}\b/g, "AT");
+  return [status, masked, date !== undefined, requestId !== undefined];
+}
+
+describe("both ways respond alike", () => {
+  const task = () => ({ targetUrl: server.target.url, body: "x" });
+
+  test.each<[string, number, () => Sent]>([
+    ["a task", 202, () => ({ body: task() })],
+    ["a task with JSON", 202, () => ({ body: { targetUrl: server.target.url, json: { a: [1] } } })],
+    [
+      "a trace",
+      202,
+      () => ({
+        body: task(),
+        headers: { traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01` },
+      }),
+    ],
+    [
+      "a label and a schedule",
+      202,
+      () => ({ body: { ...task(), labels: { a: "b" }, scheduledAt: Date.now() + 60_000 } }),
+    ],
+    ["an inline policy", 202, () => ({ body: { ...task(), policy: { maxAttempts: 2 } } })],
+    ["a preferred wait", 200, () => ({ body: task(), headers: { prefer: "wait=5" } })],
+    ["no JSON", 400, () => ({ body: "{" })],
+    ["a list", 400, () => ({ body: "[]" })],
+    ["invalid UTF-8", 400, () => ({ body: Buffer.from([0x22, 0xff, 0x22]) })],
+    ["a wrong field", 400, () => ({ body: { ...task(), targetURL: "x" } })],
+    ["a forbidden target", 422, () => ({ body: { targetUrl: "http://10.0.0.1/" } })],
+    ["an unknown policy", 422, () => ({ body: { ...task(), policyId: "unknown" } })],
+    [
+      "two keys",
+      400,
+      () => ({ body: { ...task(), idempotencyKey: "a" }, headers: { "idempotency-key": "b" } }),
+    ],
+    ["another origin", 403, () => ({ body: task(), headers: { origin: "http://evil.example" } })],
+    ["another host", 421, () => ({ body: task(), headers: { host: "evil.example" } })],
+    ["a compressed body", 415, () => ({ body: task(), headers: { "content-encoding": "gzip" } })],
+    ["a loop", 508, () => ({ body: task(), headers: { "redrive-hop": "9" } })],
+    ["too long a body", 413, () => ({ body: { ...task(), body: "x".repeat(1024 * 1024) } })],
+  ])("to %s", async (_what, status, sent) => {
+    const [direct, route] = await both(sent());
+    expect(comparable(direct)).toEqual(comparable(route));
+    expect(direct.status).toBe(status);
+  });
+
+  test("to a repeated key, and to the same key with another payload", async () => {
+    const headers = { "idempotency-key": "direct-1" };
+    const first = await server.call({ path: "/retry-tasks", body: task(), headers });
+    expect(first.status).toBe(202);
+    const [replayed, replayedByRoute] = await both({ body: task(), headers });
+    expect([replayed.status, replayed.headers["idempotent-replayed"]]).toEqual([200, "true"]);
+    expect(replayed.json.taskId).toBe(first.json.taskId);
+    expect(comparable(replayed)[0]).toBe(comparable(replayedByRoute)[0]);
+    const [conflict, conflictByRoute] = await both({ body: { ...task(), body: "other" }, headers });
+    expect(comparable(conflict)).toEqual(comparable(conflictByRoute));
+    expect(conflict.status).toBe(422);
+  });
+});
+
+test("a body in many pieces is read completely", async () => {
+  const text = JSON.stringify({ targetUrl: server.target.url, body: "ü".repeat(30_000) });
+  const { status } = await server.call({ path: "/retry-tasks", body: text });
+  expect(status).toBe(202);
+});
+
+test("a request with a key is checked once, and is refused as by the route", async () => {
+  const { record, key } = createKey((bytes) => bytes.fill(7), {
+    tenantId: "acme",
+    scopes: ["tasks:read"],
+    now: 0,
+  });
+  const limits = { requestsPerSecond: 1000, requestsAtOnce: 1 };
+  const keys = memoryKeyStore([{ ...record, limits }]);
+  const limited = await openTestServer({ keys });
+  const body = { targetUrl: limited.target.url };
+  try {
+    for (const [status, headers] of [
+      [401, {}],
+      [401, { authorization: "Bearer rdv_unknown_key" }],
+      // A request that was counted twice would be one too many.
+      [403, { authorization: `Bearer ${key}` }],
+    ] as const) {
+      const [direct, route] = await both({ body, headers }, limited);
+      expect(comparable(direct)).toEqual(comparable(route));
+      expect(direct.status).toBe(status);
+    }
+  } finally {
+    await limited.close();
+  }
+});
+
+test("a hook that the host program adds sees every request", async () => {
+  const redrive = await createRedrive({ store: "memory:" });
+  const task = { targetUrl: server.target.url, scheduledAt: Date.now() + 60_000 };
+  // From now on, the policy and the destination are known.
+  await redrive.enqueue(task);
+  const app = createApp(redrive);
+  app.addHook("onRequest", async (_request, reply) => reply.code(418).send());
+  try {
+    const url = await listenApp(app, { port: 0 });
+    const headers = { "content-type": DIRECT };
+    const init = { method: "POST", headers, body: JSON.stringify(task) };
+    expect((await fetch(`${url}/retry-tasks`, init)).status).toBe(418);
+  } finally {
+    await app.close();
+    await redrive.stop();
+  }
+});
+
+test("a store that fails, or does not respond, is reported as by the route", async () => {
+  const inner = memoryStore();
+  let fails = false;
+  const store = {
+    ...inner,
+    commit: (batch: Parameters<typeof inner.commit>[0]) =>
+      fails && batch.creates.length > 0 ? Promise.reject(new Error("disk")) : inner.commit(batch),
+  };
+  const failing = await openTestServer({ store });
+  try {
+    const sent = { body: { targetUrl: failing.target.url } };
+    await both(sent, failing);
+    fails = true;
+    const [direct, route] = await both(sent, failing);
+    expect(comparable(direct)).toEqual(comparable(route));
+    expect([direct.status, direct.json.code]).toEqual([503, "STORE_UNAVAILABLE"]);
+  } finally {
+    fails = false;
+    await failing.close();
+  }
+});
