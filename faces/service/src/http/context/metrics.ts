@@ -2,7 +2,7 @@
  * Metrics: what the service has done, for Prometheus, in a registry per app. Engine events update
  * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Registry } from "prom-client";
 import { outcomeLabel } from "../../engine/events/attempt-outcome.ts";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
 import type { Upkeep } from "../../model/store.ts";
@@ -10,6 +10,7 @@ import type { CommitListener } from "../../model/store-wrappers/metered-store.ts
 import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
 import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
 import type { ClockStatus } from "../../time/engine-time.ts";
+import { TallyCounter, TallyHistogram } from "./tallies.ts";
 
 /** Policies that get their own series. */
 const MAX_POLICIES = 100;
@@ -37,13 +38,13 @@ export class Metrics {
   readonly registry = new Registry();
   /** Creates whose idempotency key was known, answered with the existing task. */
   readonly duplicates: Counter;
-  readonly #attempts: Counter<"outcome" | "policy">;
-  readonly #durations: Histogram<"outcome" | "policy">;
+  readonly #attempts: TallyCounter;
+  readonly #durations: TallyHistogram;
   readonly #exhausted: Counter<"reason" | "policy">;
-  readonly #ages: Histogram;
-  readonly #delays: Histogram;
-  readonly #lags: Histogram;
-  readonly #settles: Histogram;
+  readonly #ages: TallyHistogram;
+  readonly #delays: TallyHistogram;
+  readonly #lags: TallyHistogram;
+  readonly #settles: TallyHistogram;
   readonly #budgetExhausted: Counter;
   readonly #shortages: Counter;
   readonly #stops: readonly (() => void)[];
@@ -53,15 +54,21 @@ export class Metrics {
     const registers = [this.registry];
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
       new Counter({ name, help, labelNames, registers });
-    const histogram = <Label extends string>(
+    const { registry } = this;
+    const histogram = (
       name: string,
       help: string,
-      buckets: number[],
-      labelNames: Label[] = [],
-    ) => new Histogram({ name, help, buckets, labelNames, registers });
-    const byPolicy: ("outcome" | "policy")[] = ["outcome", "policy"];
+      bounds: readonly number[],
+      labelNames: readonly string[] = [],
+    ) => new TallyHistogram({ name, help, labelNames, registry }, bounds);
+    const byPolicy = ["outcome", "policy"];
 
-    this.#attempts = counter("retry_attempts_total", "Attempts that ended.", byPolicy);
+    this.#attempts = new TallyCounter({
+      name: "retry_attempts_total",
+      help: "Attempts that ended.",
+      labelNames: byPolicy,
+      registry,
+    });
     this.#durations = histogram(
       "retry_attempt_duration_seconds",
       "Duration of attempts.",
@@ -229,8 +236,8 @@ export class Metrics {
 
   #recordAttempt(attempt: AttemptSummary, policy: string): void {
     const outcome = outcomeLabel(attempt);
-    this.#attempts.inc({ outcome, policy });
-    this.#durations.observe({ outcome, policy }, attempt.durationMs / 1000);
+    this.#attempts.inc(outcome, policy);
+    this.#durations.observe(attempt.durationMs / 1000, outcome, policy);
     this.#settles.observe(Math.max(0, attempt.settleMs) / 1000);
     if (attempt.nextDelayMs !== null) this.#delays.observe(attempt.nextDelayMs / 1000);
     if (attempt.delaySource === "retry-budget") this.#budgetExhausted.inc();
