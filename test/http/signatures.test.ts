@@ -126,15 +126,30 @@ test.each([
   }
 });
 
+test("the embedded API returns placeholders too", async () => {
+  server = await openTestServer({ encryptionKey });
+  const { redrive } = server;
+  const rows = [
+    await redrive.configure("hooks", { signingSecrets: [newSecret()] }),
+    await redrive.pause("hooks"),
+    await redrive.resume("hooks"),
+    await redrive.enableTarget("hooks", server.target.url),
+  ];
+  for (const { document } of rows) {
+    expect(document).toMatch(/^\{"signingSecrets":\["whsec_\*{3}[0-9a-f]{8}"\]\}$/u);
+  }
+});
+
 test("nothing is sent unsigned if a secret cannot be decrypted", async () => {
   const signed = await openSigned([newSecret()], "lost.db");
-  const { document } = await signed.redrive.configure("other", { signingSecrets: [newSecret()] });
+  await signed.redrive.configure("other", { signingSecrets: [newSecret()] });
   await signed.close();
   // A stored secret is bound to its destination, so that of another one cannot be decrypted.
   const database = new DatabaseSync(join(folder, "lost.db"));
+  const other = "(SELECT document FROM destinations WHERE name = 'other')";
   const { changes } = database
-    .prepare("UPDATE destinations SET document = ? WHERE name = 'hooks'")
-    .run(document ?? "");
+    .prepare(`UPDATE destinations SET document = ${other} WHERE name = 'hooks'`)
+    .run();
   database.close();
   expect(changes).toBe(1);
   server = await openTestServer({ store: `sqlite:${join(folder, "lost.db")}`, encryptionKey });

@@ -64,7 +64,7 @@ function taskToCreate(task: ExportedTask, headers: Record<string, string>): Task
     idempotencyKey: task.idempotencyKey ?? taskId,
     ...(body !== undefined && { body }),
     ...(bodyBase64 !== undefined && { bodyBase64 }),
-    // The service refuses it unless it has the blobs of the exporting one.
+    // Without its file, the service refuses it unless it has the blobs of the exporting one.
     ...(typeof bodyRef === "string" && { bodyRef }),
     ...(policy === undefined ? { policyId } : { policy: policy as PolicyDocument }),
     ...(nextAttemptAt !== null && { scheduledAt: nextAttemptAt }),

@@ -2,6 +2,7 @@
  * Service client: what all commands that call a running service share: the address, the API key,
  * the output, and a clear error if the service does not respond.
  */
+import { RedriveError } from "@redrive/core";
 import { type Client, createClient } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { FAILED, type Presentation, presentResult, reportError } from "../print/presentation.ts";
@@ -69,6 +70,19 @@ export async function withErrorReport(
     );
     terminal.setExitCode(FAILED);
   }
+}
+
+/** What a service responds while it stops, starts, or has too much to do. */
+const TEMPORARY: ReadonlySet<string> = new Set([
+  "SERVICE_STOPPED",
+  "STORE_UNAVAILABLE",
+  "TOO_MANY_REQUESTS",
+]);
+
+/** True if the same call may succeed in a moment. */
+export function isTemporary(error: unknown): boolean {
+  if (error instanceof RedriveError) return TEMPORARY.has(error.code);
+  return connectionError(error) !== undefined;
 }
 
 /** Returns why `fetch` could not connect, or undefined for any other error. */

@@ -1,5 +1,5 @@
 /** The commands that call a service, against a real service in this process. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -242,6 +242,47 @@ describe("export and import", () => {
     expect(Buffer.from(stored?.body ?? []).toString()).toBe('{"n":1}');
     expect(kept?.headers).toMatchObject({ "content-type": "application/json" });
     await other.stop();
+  });
+
+  test("large bodies are files next to the export", async () => {
+    const options = { host: "127.0.0.1", port: 0, store: "memory:" };
+    const start = (name: string) =>
+      startService({ ...options, blobs: `file:${join(folder, name)}` });
+    const [from, to] = [await start("blobs-a"), await start("blobs-b")];
+    const body = "é".repeat(50_000);
+    for (const idempotencyKey of ["large-1", "large-2"]) {
+      const { bodyRef } = await from.redrive.enqueue({
+        targetUrl: `${targetUrl}/well`,
+        scheduledAt: from.redrive.now() + 3_600_000,
+        idempotencyKey,
+        body,
+      });
+      expect(bodyRef).not.toBeNull();
+    }
+    const bodies = join(folder, "bodies");
+    const bare = await redrive(`tasks export --url ${from.url}`);
+    expect(bare.err).toContain("note: 2 tasks with a large body, which is not in the export");
+    const { out } = await redrive(`tasks export --url ${from.url} --bodies ${bodies}`);
+    const file = join(folder, "large.ndjson");
+    writeFileSync(file, out);
+    const into = async (folderOfBodies: string) => {
+      const flags = `--json --yes --url ${to.url} --bodies ${folderOfBodies}`;
+      return JSON.parse((await redrive(`tasks import ${file} ${flags}`)).out);
+    };
+    expect(readdirSync(bodies)).toHaveLength(2);
+    const missing = await into(join(folder, "none"));
+    expect(missing.refused.map(({ line }: { line: number }) => line)).toEqual([1, 2]);
+    expect(await into(bodies)).toMatchObject({ imported: 2, refused: [] });
+    const [task] = (await to.redrive.list({ idempotencyKey: "large-1" })).tasks;
+    const url = `${to.url}/retry-tasks/${task?.taskId}/body`;
+    expect(await (await fetch(url)).text()).toBe(body);
+    // A body that was lost does not stop the export of the others.
+    for (const name of readdirSync(join(folder, "blobs-a"), { recursive: true, encoding: "utf8" }))
+      if (/\.[\da-f]{64}$/u.test(name)) rmSync(join(folder, "blobs-a", name));
+    const lost = await redrive(`tasks export --url ${from.url} --bodies ${bodies}-again`);
+    expect([lost.code, lost.out]).toEqual([3, out]);
+    expect(lost.err.match(/error: the body of \S+ could not be read/gu)).toHaveLength(2);
+    await Promise.all([from.stop(), to.stop()]);
   });
 });
 

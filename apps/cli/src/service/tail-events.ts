@@ -8,7 +8,7 @@ import { eventLine, type TaskEvent } from "../print/event-text.ts";
 import { formatTimeOfDay } from "../print/relative-time.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { currentWaitText } from "../print/wait-text.ts";
-import { connectionError } from "./service-client.ts";
+import { isTemporary } from "./service-client.ts";
 import { WaitingTasks } from "./waiting-tasks.ts";
 
 export interface FollowOptions {
@@ -82,7 +82,7 @@ async function readOnce(
   } catch (error) {
     if (error instanceof RedriveError && error.code === "NOT_FOUND") return "unsupported";
     // A connection that breaks is a TypeError without a reason.
-    if (error instanceof TypeError || connectionError(error) !== undefined) return "down";
+    if (error instanceof TypeError || isTemporary(error)) return "down";
     throw error;
   }
 }

@@ -6,9 +6,10 @@ import { formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
-import { OK } from "../print/presentation.ts";
+import { OK, PARTIAL } from "../print/presentation.ts";
 import { createProgress } from "../print/progress.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { BodyDownloads } from "./body-files.ts";
 import {
   addConnectionFlags,
   type ClientFlags,
@@ -20,6 +21,8 @@ import type { Task } from "./task-text.ts";
 
 interface ExportFlags extends ClientFlags, FilterFlags {
   readonly status?: Task["status"];
+  /** The folder for large bodies. */
+  readonly bodies?: string;
 }
 
 /** One line of the export. */
@@ -37,11 +40,12 @@ export function addTasksExport(parent: Command, terminal: Terminal): void {
     .command("export")
     .description(
       "Export tasks of a running service with their bodies and attempts, one task per line.",
-    );
+    )
+    .option("--bodies <folder>", "save large bodies as files there; lines have only their bodyRef");
   addConnectionFlags(addStatusFlag(addFilterFlags(command)));
   addExamples(
     command,
-    "redrive tasks export > tasks.ndjson",
+    "redrive tasks export --bodies bodies > tasks.ndjson",
     "redrive tasks export --status EXHAUSTED --since 24h | jq .task.lastError",
   );
   command.action((flags: ExportFlags) =>
@@ -57,14 +61,16 @@ async function exportTasks(terminal: Terminal, client: Client, flags: ExportFlag
     isShown: terminal.showsProgress,
   });
   const startMs = systemClock.monotonicMs();
-  const { status } = flags;
+  const { status, bodies } = flags;
   const query = { ...taskFilter(flags), ...(status !== undefined && { status }), limit: PAGE_SIZE };
+  const downloads = new BodyDownloads(client, bodies);
   let count = 0;
   let cursor: string | null | undefined;
   while (cursor !== null) {
     const page = await client.listTasks({ ...query, ...(cursor !== undefined && { cursor }) });
-    for (const { taskId } of page.tasks) {
+    for (const { taskId, bodyRef } of page.tasks) {
       terminal.print(`${JSON.stringify(await exportTask(client, taskId))}\n`);
+      await downloads.save(taskId, bodyRef);
       const elapsedMs = systemClock.monotonicMs() - startMs;
       progress.draw({ done: ++count, total: count, what: "exporting", elapsedMs });
     }
@@ -72,7 +78,9 @@ async function exportTasks(terminal: Terminal, client: Client, flags: ExportFlag
   }
   progress.clear();
   terminal.printError(`exported ${formatCount(count, "task")}\n`);
-  terminal.setExitCode(OK);
+  for (const note of downloads.notes) terminal.printError(`note: ${note}\n`);
+  for (const problem of downloads.problems) terminal.printError(`error: ${problem}\n`);
+  terminal.setExitCode(downloads.problems.length === 0 ? OK : PARTIAL);
 }
 
 async function exportTask(client: Client, taskId: string): Promise<ExportedLine> {

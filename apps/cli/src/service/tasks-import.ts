@@ -10,12 +10,15 @@ import { readText } from "../input/documents.ts";
 import { addExamples } from "../input/flags.ts";
 import { FAILED, OK, PARTIAL, type Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { BodyUploads, hasBody } from "./body-files.ts";
 import { type ImportOptions, parseImportLine } from "./imported-task.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 
 interface ImportFlags extends ClientFlags {
   readonly dead?: boolean;
   readonly header: ReadonlyMap<string, string>;
+  /** The folder of `tasks export --bodies`. */
+  readonly bodies?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
 }
@@ -55,6 +58,7 @@ export function addTasksImport(parent: Command, terminal: Terminal): void {
         .argParser(headerFlag)
         .default(new Map(), "none"),
     )
+    .option("--bodies <folder>", "the folder of `tasks export --bodies`, to upload large bodies")
     .option("--dry-run", "only count; import nothing")
     .option("-y, --yes", "do not ask for confirmation");
   addServiceFlags(command);
@@ -78,16 +82,17 @@ async function importFile(
   terminal: Terminal,
   client: Client,
   file: string,
-  { dead = false, header, dryRun = false, yes }: ImportFlags,
+  { dead = false, header, bodies, dryRun = false, yes }: ImportFlags,
 ): Promise<Presentation> {
-  const { tasks, refused, ended } = readLines(readText(file), { withDead: dead, headers: header });
+  const read = readLines(readText(file), { withDead: dead, headers: header });
+  const { tasks, refused, ended } = bodies === undefined ? read : withBodies(read, bodies);
   const counts = { imported: tasks.length, known: 0, ended, refused, dryRun };
   if (dryRun || tasks.length === 0) return present(counts);
   const count = tasks.length;
   const isConfirmed = await confirmChange(terminal, { verb: "import", noun: "task", count, yes });
   const nothing = { json: counts, text: () => ["Nothing was imported."], exitCode: FAILED };
   return isConfirmed
-    ? present({ ...counts, ...(await createTasks(client, tasks, refused)) })
+    ? present({ ...counts, ...(await createTasks(client, tasks, refused, bodies)) })
     : nothing;
 }
 
@@ -117,17 +122,35 @@ function readLines(text: string, options: ImportOptions): ReadLines {
   return { tasks, refused, ended };
 }
 
+/** Refuses tasks whose body is missing from the folder, or incomplete. */
+function withBodies({ tasks, refused, ended }: ReadLines, folder: string): ReadLines {
+  const isMissing = ({ task: { bodyRef } }: NumberedTask) =>
+    bodyRef !== undefined && !hasBody(folder, bodyRef);
+  const missing = tasks.filter(isMissing).map(({ line, task: { bodyRef = "" } }) => ({
+    line,
+    code: "INVALID_IMPORT",
+    why: `${folder} has no complete file ${bodyRef}: export with --bodies again`,
+  }));
+  return {
+    tasks: tasks.filter((one) => !isMissing(one)),
+    refused: [...refused, ...missing].sort((a, b) => a.line - b.line),
+    ended,
+  };
+}
+
 async function createTasks(
   client: Client,
   tasks: readonly NumberedTask[],
   before: readonly Refusal[],
+  folder: string | undefined,
 ): Promise<Pick<Result, "imported" | "known" | "refused">> {
   const refused = [...before];
+  const uploads = folder === undefined ? undefined : new BodyUploads(client, folder);
   let imported = 0;
   let known = 0;
   for (let from = 0; from < tasks.length; from += BATCH_SIZE) {
     const slice = tasks.slice(from, from + BATCH_SIZE);
-    const { results } = await client.createTasks(slice.map(({ task }) => task));
+    const { results } = await client.createTasks(await withUploads(slice, uploads));
     for (const [index, result] of results.entries()) {
       const line = slice[index]?.line ?? 0;
       if (result.taskId === undefined)
@@ -137,6 +160,20 @@ async function createTasks(
     }
   }
   return { imported, known, refused };
+}
+
+/** One after the other: each upload may be as long as a service allows. */
+async function withUploads(
+  slice: readonly NumberedTask[],
+  uploads: BodyUploads | undefined,
+): Promise<readonly TaskToCreate[]> {
+  const tasks: TaskToCreate[] = [];
+  for (const { task } of slice) {
+    const { bodyRef } = task;
+    const isFile = uploads !== undefined && bodyRef !== undefined;
+    tasks.push(isFile ? { ...task, bodyRef: await uploads.refOf(bodyRef) } : task);
+  }
+  return tasks;
 }
 
 /** 3 if some tasks were refused, 1 if all were. */

@@ -25,16 +25,18 @@ afterAll(async () => {
   target.close();
 });
 
+/** How requests of a tail reach the service. */
+type Fetch = (url: string, init: RequestInit | undefined) => Promise<Response>;
+
 /** A tail in the background. `until` resolves once its output has the text. */
-function startTail(flags: Partial<TailFlags> = {}) {
+function startTail(flags: Partial<TailFlags> = {}, reach: Fetch = globalThis.fetch) {
   let text = "";
   let check = () => {};
-  const { terminal } = fakeTerminal([], {
-    print: (more) => {
-      text += more;
-      check();
-    },
-  });
+  const print = (more: string) => {
+    text += more;
+    check();
+  };
+  const { terminal } = fakeTerminal([], { print, printError: print });
   const stop = new AbortController();
   let onConnect = () => {};
   const connected = new Promise<void>((resolve) => {
@@ -43,7 +45,7 @@ function startTail(flags: Partial<TailFlags> = {}) {
   const client = createClient({
     url: service.url,
     async fetch(url, init) {
-      const response = await globalThis.fetch(url, init);
+      const response = await reach(String(url), init);
       if (String(url).includes("/events?")) onConnect();
       return response;
     },
@@ -97,6 +99,63 @@ describe("tasks tail", () => {
     await service.redrive.resume("payments");
     await tailing.until(/SUCCEEDED/u);
     expect(await tailing.stop()).toMatch(/attempt 1 starts, held .*[\d.]+ s pause/u);
+  });
+
+  test("continues after the service was restarted", async () => {
+    const options = { host: "127.0.0.1", store: "memory:", port: 0 };
+    let current = await startService(options);
+    const tailing = startTail({}, (url, init) =>
+      fetch(url.replace(service.url, current.url), init),
+    );
+    await tailing.connected;
+    await current.stop();
+    await tailing.until(/no response from .*: waiting/u);
+    current = await startService(options);
+    await tailing.until(/the service responds again/u);
+    status = 200;
+    const { taskId } = await tailing.client.createTask({ targetUrl });
+    await tailing.until(/SUCCEEDED/u);
+    expect(await tailing.stop()).toContain(taskId);
+    await current.stop();
+  });
+
+  test("prints what happened while it was disconnected, once", async () => {
+    const cut = new AbortController();
+    let isCut = false;
+    let reconnect = () => {};
+    const mayReconnect = new Promise<void>((resolve) => {
+      reconnect = resolve;
+    });
+    const tailing = startTail({ label: "n=1" }, async (url, init = {}) => {
+      if (!url.includes("/events?")) return fetch(url, init);
+      if (isCut) await mayReconnect;
+      const signals = [cut.signal, ...(init.signal ? [init.signal] : [])];
+      return fetch(url, isCut ? init : { ...init, signal: AbortSignal.any(signals) });
+    });
+    const labels = { n: "1" };
+    status = 200;
+    await tailing.connected;
+    await tailing.client.createTask({ targetUrl, labels });
+    await tailing.until(/SUCCEEDED/u);
+    isCut = true;
+    cut.abort(new TypeError("terminated"));
+    const { taskId } = await tailing.client.createTask({ targetUrl, labels }, { waitSeconds: 5 });
+    reconnect();
+    await tailing.until(new RegExp(`${taskId} .*SUCCEEDED`, "u"));
+    const lines = (await tailing.stop()).split("\n");
+    expect(lines.filter((line) => line.includes("SUCCEEDED"))).toHaveLength(2);
+  });
+
+  test("waits while the service, or a proxy in front of it, refuses for a moment", async () => {
+    const codes = ["SERVICE_STOPPED", "STORE_UNAVAILABLE", "TOO_MANY_REQUESTS"];
+    const tailing = startTail({}, async (url, init) => {
+      if (!url.includes("/events?") || codes.length === 0) return fetch(url, init);
+      const problem = { status: 503, code: codes.pop(), detail: "not now" };
+      return Response.json(problem, { status: 503 });
+    });
+    await tailing.until(/the service responds again/u);
+    expect(codes).toEqual([]);
+    await tailing.stop();
   });
 
   test("prints events as JSON lines", async () => {

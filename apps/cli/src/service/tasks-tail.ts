@@ -13,8 +13,8 @@ import type { Terminal } from "../print/terminal.ts";
 import {
   addServiceFlags,
   type ClientFlags,
-  connectionError,
   createServiceClient,
+  isTemporary,
   withErrorReport,
 } from "./service-client.ts";
 import { type FollowOptions, followEvents } from "./tail-events.ts";
@@ -137,7 +137,7 @@ async function fetchNewest(
   try {
     return (await client.listTasks({ ...taskFilter(flags), limit: MAX_WATCHED })).tasks;
   } catch (error) {
-    if (isFirst || connectionError(error) === undefined) throw error;
+    if (isFirst || !isTemporary(error)) throw error;
     return undefined;
   }
 }

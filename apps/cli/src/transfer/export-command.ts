@@ -2,12 +2,15 @@
  * `redrive export`: writes everything in a store to a file, so that it can be moved to another store. It
  * works on the store itself, while no service runs on it.
  */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { systemClock } from "@redrive/core";
 import type { RowCounts } from "@redrive/service";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import { OK, reportError } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { storePath } from "../serve/service-config.ts";
 import {
   addMovedStoreFlag,
   assertStoreExists,
@@ -51,11 +54,23 @@ async function runExport(terminal: Terminal, { store, out }: ExportFlags): Promi
         : await writeNewFile(out, ({ write }) => exportTo(store, kind, write, progress.draw));
     progress.clear();
     terminal.printError(`exported ${countText(rows)}\n`);
+    const blobs = blobsOf(store);
+    if (blobs !== undefined) terminal.printError(`${blobsNote(blobs)}\n`);
     terminal.setExitCode(OK);
   } catch (error) {
     progress.clear();
     reportError(terminal, error);
   }
+}
+
+/** The folder with the large bodies of a SQLite store, if it has any at the default place. */
+function blobsOf(store: string): string | undefined {
+  const folder = resolve(`${storePath(store)}.blobs`);
+  return storePath(store) !== undefined && existsSync(folder) ? folder : undefined;
+}
+
+function blobsNote(folder: string): string {
+  return `note: large bodies are not in the export: start the services on the new store with --blobs file:${folder}, or move this folder first`;
 }
 
 async function exportTo(

@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { createRedrive } from "@redrive/service";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { redrive } from "../program.testing.ts";
@@ -79,6 +80,26 @@ describe("an export", () => {
     expect(shards).toMatchObject({ code: 2, err: expect.stringContaining("got 2 shards") });
     const server = await redrive("export --store postgres://127.0.0.1:1/none");
     expect(server).toMatchObject({ code: 1, err: expect.stringContaining("ECONNREFUSED") });
+  });
+
+  test("says where the large bodies are, and the new store uses them there", async () => {
+    const [from, to] = [nextStore(), nextStore()];
+    const first = await createRedrive({ store: from });
+    const { taskId } = await first.enqueue({
+      targetUrl: "https://example.com/",
+      scheduledAt: Date.now() + 3_600_000,
+      body: Buffer.alloc(70_000, "x"),
+    });
+    await first.stop();
+    const moved = `${file}-large`;
+    const { err } = await redrive(`export --store ${from} --out ${moved}`);
+    const [, blobs = ""] = /--blobs (file:\S+),/u.exec(err) ?? [];
+    await redrive(`import --store ${to} --in ${moved}`);
+    const second = await createRedrive({ store: to, blobs });
+    const task = await second.get(taskId);
+    const body = task && (await buffer(await second.bodies.open(task)));
+    expect(body).toHaveLength(70_000);
+    await second.stop();
   });
 
   test("leaves no file behind if it fails", async () => {

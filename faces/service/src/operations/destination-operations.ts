@@ -20,7 +20,7 @@ import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
-import { checkDocument, documentToStore } from "./delivery-document.ts";
+import { checkDocument, documentToStore, shownDocument } from "./delivery-document.ts";
 import {
   type DestinationHealth,
   type DestinationHealthPage,
@@ -49,13 +49,12 @@ export class DestinationOperations {
 
   async pause(tenantId: string, name: string): Promise<DestinationRow> {
     assertDestinationName(name);
-    const { engine } = this.#parts;
-    return engine.changeDestination(tenantId, name, { pausedAt: engine.now() });
+    return this.#change(tenantId, name, { pausedAt: this.#parts.engine.now() });
   }
 
   async resume(tenantId: string, name: string): Promise<DestinationRow> {
     assertDestinationName(name);
-    return this.#parts.engine.changeDestination(tenantId, name, { pausedAt: null });
+    return this.#change(tenantId, name, { pausedAt: null });
   }
 
   async configure(
@@ -64,7 +63,7 @@ export class DestinationOperations {
     document: ServiceDocument,
   ): Promise<DestinationRow> {
     assertDestinationName(name);
-    const { engine, destinationPolicies, secrets, checkTarget } = this.#parts;
+    const { destinationPolicies, secrets, checkTarget } = this.#parts;
     const problems = checkDocument(document);
     if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
     const guards = guardFields({ ...document });
@@ -72,7 +71,7 @@ export class DestinationOperations {
     const { deadLetterUrl } = document;
     const forward = deadLetterUrl === undefined ? undefined : checkTarget(deadLetterUrl);
     if (forward?.ok === false) throw refusal(forward, "deadLetterUrl");
-    const row = await engine.changeDestination(tenantId, name, ({ document: text }) => ({
+    const row = await this.#change(tenantId, name, ({ document: text }) => ({
       document: documentToStore({ ...document }, { tenantId, name, text }, secrets),
     }));
     destinationPolicies.forget(tenantId, name);
@@ -82,9 +81,20 @@ export class DestinationOperations {
   /** Sends to this URL again, although it responded 410. Does nothing if it is not disabled. */
   async enableTarget(tenantId: string, name: string, targetUrl: string): Promise<DestinationRow> {
     assertDestinationName(name);
-    return this.#parts.engine.changeDestination(tenantId, name, ({ document }) =>
+    return this.#change(tenantId, name, ({ document }) =>
       document === null ? {} : { document: enableIn(document, targetUrl) },
     );
+  }
+
+  /** The row as a user may see it: with placeholders for signing secrets. */
+  async #change(
+    tenantId: string,
+    name: string,
+    change: Parameters<Engine["changeDestination"]>[2],
+  ): Promise<DestinationRow> {
+    const row = await this.#parts.engine.changeDestination(tenantId, name, change);
+    const shown = shownDocument(row.document);
+    return { ...row, document: shown && JSON.stringify(shown) };
   }
 
   /** The health of destinations with a row or a task, by name, in pages. */
