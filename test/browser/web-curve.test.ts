@@ -336,6 +336,8 @@ describe("exports", () => {
       ["cockatiel", "fullJitterGenerator"],
       ["AWS SDK", "max_attempts = 8"],
       ["gRPC", '"initialBackoff": "0.1s"'],
+      ["Python", "stop_after_attempt(8)"],
+      ["C#", "MaxRetryAttempts = 7"],
     ] as const) {
       await page.getByRole("radio", { name: label }).check();
       await eventually(() => code.textContent()).toContain(text);

@@ -5,6 +5,7 @@
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { policyNames } from "./input/policy-choice.ts";
+import { CODE_NAMES } from "./policies/policies-export.ts";
 import { createServiceClient, DEFAULT_URL, serviceUrl } from "./service/service-client.ts";
 import { STATUSES } from "./service/task-filter.ts";
 import { shortIds } from "./service/task-id.ts";
@@ -15,6 +16,7 @@ const MAX_WAIT_MS = 1000;
 const FIXED: Readonly<Record<string, () => readonly string[]>> = {
   "--status": () => STATUSES,
   "--preset": policyNames,
+  "--code": () => CODE_NAMES,
   "--backoff": () => ["exponential", "linear", "fixed"],
 };
 

@@ -30,10 +30,14 @@ export function addSystemFlags(
     .option("--method <name>", "with --grpc and --service: the method");
 }
 
-export function chosenSystem(flags: Partial<Record<System, unknown>>): System {
+/** `more`: flags that could be given instead. */
+export function chosenSystem(
+  flags: Partial<Record<System, unknown>>,
+  more: readonly string[] = [],
+): System {
   const system = SYSTEMS.find((one) => flags[one] !== undefined);
   if (system !== undefined) return system;
-  const known = SYSTEMS.map((one) => `--${one}`).join(", ");
+  const known = [...SYSTEMS, ...more].map((one) => `--${one}`).join(", ");
   throw new RedriveError("INVALID_ARGUMENT", `no system given: use one of ${known}`);
 }
 

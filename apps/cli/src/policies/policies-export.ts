@@ -1,10 +1,11 @@
 /**
- * `redrive policies export`: converts a policy to the format of gRPC, the AWS SDKs or Envoy. What
- * cannot be converted is listed on standard error.
+ * `redrive policies export`: converts a policy to the format of gRPC, the AWS SDKs or Envoy, or to code
+ * for another language or library. What cannot be converted is listed on standard error.
  */
 import { exportAws, exportEnvoy, exportGrpc } from "@redrive/core/interop";
-import type { Command } from "commander";
-import { addExamples } from "../input/flags.ts";
+import { type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
+import { type Command, Option } from "commander";
+import { addExamples, choiceFlag } from "../input/flags.ts";
 import { choosePolicy } from "../input/policy-choice.ts";
 import { jsonLines } from "../print/json-lines.ts";
 import {
@@ -18,6 +19,7 @@ import {
   addSystemFlags,
   chosenSystem,
   grpcTarget,
+  SYSTEMS,
   type TargetFlags,
 } from "./config-format-flags.ts";
 
@@ -25,6 +27,7 @@ interface ExportFlags extends OutputOptions, TargetFlags {
   readonly grpc?: boolean;
   readonly aws?: boolean;
   readonly envoy?: boolean;
+  readonly code?: CodeTarget;
   readonly preset?: string;
   readonly policyFile?: string;
 }
@@ -32,12 +35,17 @@ interface ExportFlags extends OutputOptions, TargetFlags {
 export function addExport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("export")
-    .description("Convert a policy to the format of gRPC, the AWS SDKs or Envoy.");
+    .description("Convert a policy to the format of gRPC, the AWS SDKs or Envoy, or to code.");
   addSystemFlags(command, "", {
     grpc: "write a gRPC service config",
     aws: "write a section of ~/.aws/config",
     envoy: "write the retry policy of an Envoy route",
   });
+  command.addOption(
+    new Option("--code <language>", `write code: ${CODE_NAMES.join(", ")}`)
+      .argParser(choiceFlag(...CODE_NAMES))
+      .conflicts([...SYSTEMS]),
+  );
   command.option("--preset <name>", "a preset or a catalog entry");
   command.option(
     "--policy-file <file>",
@@ -47,6 +55,7 @@ export function addExport(parent: Command, terminal: Terminal): void {
   addExamples(
     command,
     "redrive policies export --envoy --preset read",
+    "redrive policies export --code python --preset read",
     "redrive policies export --grpc --policy-file orders.json --service shop.Orders",
   );
   command.action((flags: ExportFlags) =>
@@ -54,33 +63,50 @@ export function addExport(parent: Command, terminal: Terminal): void {
   );
 }
 
+/** The configuration formats have flags of their own. */
+export const CODE_NAMES: readonly CodeTarget[] = codeTargets
+  .map(({ id }) => id)
+  .filter((id) => id !== "aws" && id !== "grpc");
+
 interface Exported {
+  /** The field of the value in JSON output. */
+  readonly name: string;
   readonly value: object | string;
   readonly notes: readonly string[];
 }
 
 export function presentExport(flags: ExportFlags): Presentation {
-  const { value, notes } = exportFor(flags);
+  const { name, value, notes } = exportFor(flags);
   const text = typeof value === "string" ? value.trimEnd() : jsonLines(value).join("\n");
-  return { json: { [chosenSystem(flags)]: value, notes }, text: () => [text], notes };
+  return { json: { [name]: value, notes }, text: () => [text], notes };
 }
 
 function exportFor(flags: ExportFlags): Exported {
   const { document, guards } = choosePolicy(flags);
-  const { profile } = flags;
-  switch (chosenSystem(flags)) {
+  const { profile, code } = flags;
+  if (code !== undefined) {
+    const { text, notes } = codeFor(code, document);
+    return { name: code, value: text, notes: [...notes, ...guardNotes(guards)] };
+  }
+  const name = chosenSystem(flags, ["code"]);
+  switch (name) {
     case "grpc": {
       const { config, notes } = exportGrpc(document, guards, grpcTarget(flags));
-      return { value: config, notes };
+      return { name, value: config, notes };
     }
     case "aws": {
       const target = profile === undefined ? {} : { profile };
       const { text, notes } = exportAws(document, guards, target);
-      return { value: text, notes };
+      return { name, value: text, notes };
     }
     case "envoy": {
       const { config, notes } = exportEnvoy(document, guards);
-      return { value: config, notes };
+      return { name, value: config, notes };
     }
   }
+}
+
+function guardNotes(guards: object): readonly string[] {
+  const names = Object.keys(guards);
+  return names.length === 0 ? [] : [`The code does not contain ${names.join(", ")}.`];
 }

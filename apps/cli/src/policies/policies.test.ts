@@ -160,8 +160,18 @@ describe("policies import and export", () => {
     expect(json).toHaveProperty("envoy.hedge_policy");
   });
 
+  test("a policy is written as code, and the notes say what is left out", async () => {
+    const path = file("orders.json", { policy: { maxAttempts: 4 }, breaker: {} });
+    const { out, err } = await redrive(`policies export --code python --policy-file ${path}`);
+    expect(out).toContain("stop=stop_after_attempt(4) | stop_before_delay(30),");
+    expect(err).toContain("note: The code does not contain breaker.");
+    const json = await redriveJson<object>("policies export --code go --preset read");
+    expect(json).toHaveProperty("go", expect.stringContaining("func Retry("));
+  });
+
   test("requires a system", async () => {
     const { err, code } = await redrive("policies export --preset read");
-    expect([err, code]).toEqual(["error: no system given: use one of --grpc, --aws, --envoy\n", 2]);
+    const message = "error: no system given: use one of --grpc, --aws, --envoy, --code\n";
+    expect([err, code]).toEqual([message, 2]);
   });
 });

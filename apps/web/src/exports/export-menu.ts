@@ -111,7 +111,7 @@ function code(
 ): ExportItem {
   return {
     label: "Code",
-    hint: "Redrive, p-retry, cockatiel, AWS, gRPC",
+    hint: "Redrive, other libraries and languages",
     run: async () => showCode(await policy(), title?.()),
   };
 }

@@ -82,7 +82,7 @@ test("every policy has code for every target, with notes in sentences", () => {
       for (const { id } of codeTargets) {
         const { text, notes, language } = codeFor(id, policy);
         if (language === "json") expect(JSON.parse(text)).toHaveProperty("methodConfig");
-        else
+        if (language === "ts")
           expect(
             () => new Function(`async () => {${text.replace(/^import .*$/gmu, "")}}`),
           ).not.toThrow();

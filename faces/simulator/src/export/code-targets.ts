@@ -1,7 +1,7 @@
 /**
  * Code targets: code that uses a policy with Redrive, with two other JavaScript libraries, with the
- * AWS SDK and as a gRPC service config. Notes list what a target cannot express, so no code
- * silently does something else.
+ * AWS SDK, as a gRPC service config, and in other languages. Notes list what a target cannot express,
+ * so no code silently does something else.
  */
 import {
   formatCount,
@@ -12,8 +12,24 @@ import {
 } from "@redrive/core";
 import { exportAws, exportGrpc } from "@redrive/core/interop";
 import { literal, withKey } from "./code.ts";
+import { csharpCode } from "./languages/csharp-code.ts";
+import { goCode } from "./languages/go-code.ts";
+import { javaCode } from "./languages/java-code.ts";
+import { pythonCode } from "./languages/python-code.ts";
+import { rustCode } from "./languages/rust-code.ts";
+import type { TargetCode } from "./languages/target-code.ts";
 
-export type CodeTarget = "redrive" | "p-retry" | "cockatiel" | "aws" | "grpc";
+export type CodeTarget =
+  | "redrive"
+  | "p-retry"
+  | "cockatiel"
+  | "aws"
+  | "grpc"
+  | "python"
+  | "go"
+  | "java"
+  | "csharp"
+  | "rust";
 
 export const codeTargets: readonly { readonly id: CodeTarget; readonly label: string }[] = [
   { id: "redrive", label: "Redrive" },
@@ -21,14 +37,12 @@ export const codeTargets: readonly { readonly id: CodeTarget; readonly label: st
   { id: "cockatiel", label: "cockatiel" },
   { id: "aws", label: "AWS SDK" },
   { id: "grpc", label: "gRPC" },
+  { id: "python", label: "Python" },
+  { id: "go", label: "Go" },
+  { id: "java", label: "Java" },
+  { id: "csharp", label: "C#" },
+  { id: "rust", label: "Rust" },
 ];
-
-export interface TargetCode {
-  readonly language: "ts" | "json" | "ini";
-  readonly text: string;
-  /** Sentences on what the target does differently. */
-  readonly notes: readonly string[];
-}
 
 export function codeFor(target: CodeTarget, document: PolicyDocument): TargetCode {
   return WRITERS[target](document);
@@ -40,6 +54,11 @@ const WRITERS: Readonly<Record<CodeTarget, (document: PolicyDocument) => TargetC
   cockatiel: cockatielCode,
   aws: awsCode,
   grpc: grpcCode,
+  python: (document) => pythonCode(resolvePolicy(document)),
+  go: (document) => goCode(resolvePolicy(document)),
+  java: (document) => javaCode(resolvePolicy(document)),
+  csharp: (document) => csharpCode(resolvePolicy(document)),
+  rust: (document) => rustCode(resolvePolicy(document)),
 };
 
 function redriveCode(document: PolicyDocument): TargetCode {
