@@ -59,11 +59,11 @@ export {
   fieldProblem,
   isObject,
   listRule,
-  nearestName,
   numberRule,
   type Rule,
   textRule,
 } from "./documents/document.ts";
+export { nearestName } from "./documents/nearest-name.ts";
 export { readSavedState, versionRule } from "./documents/saved-state.ts";
 export { assertRange, invalidArgument, quote } from "./errors/assert.ts";
 export { type AttemptRecord, causedError, type ErrorCode, RedriveError } from "./errors/errors.ts";

@@ -9,7 +9,13 @@ const SOURCE_CONDITION = "redrive-source";
 /** Fields that only this checkout uses. `private` keeps npm from publishing a folder of the checkout. */
 const PRIVATE_FIELDS = new Set(["private", "devDependencies", "scripts"]);
 
-/** @typedef {Record<string, unknown> & { name: string, exports?: Record<string, Entry> }} Manifest */
+/**
+ * @typedef {Record<string, unknown> & {
+ *   name: string,
+ *   exports?: Record<string, Entry>,
+ *   imports?: Record<string, Record<string, unknown>>,
+ * }} Manifest
+ */
 /** @typedef {string | Record<string, string>} Entry */
 
 /**
@@ -18,11 +24,11 @@ const PRIVATE_FIELDS = new Set(["private", "devDependencies", "scripts"]);
  */
 export function publishedManifest(manifest) {
   const fields = Object.entries(manifest).filter(([name]) => !PRIVATE_FIELDS.has(name));
-  return Object.fromEntries(
-    fields.map(([name, value]) =>
-      name === "exports" ? [name, publishedExports(manifest.exports ?? {})] : [name, value],
-    ),
-  );
+  return {
+    ...Object.fromEntries(fields),
+    ...(manifest.exports && { exports: publishedExports(manifest.exports) }),
+    ...(manifest.imports && { imports: publishedImports(manifest.imports) }),
+  };
 }
 
 /**
@@ -41,6 +47,16 @@ function publishedExports(exported) {
     return [path, module === undefined ? entry : publishedEntry(module)];
   });
   return { ...Object.fromEntries(entries), "./package.json": "./package.json" };
+}
+
+/** @param {Record<string, Record<string, unknown>>} imported */
+function publishedImports(imported) {
+  return Object.fromEntries(
+    Object.entries(imported).map(([name, { [SOURCE_CONDITION]: _, ...conditions }]) => [
+      name,
+      conditions,
+    ]),
+  );
 }
 
 /** @param {string} module */

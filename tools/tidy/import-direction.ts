@@ -99,6 +99,8 @@ function refuse({ path, text }: Source, { specifier }: Import): string | undefin
     const target = posix.join(posix.dirname(path), specifier);
     return refuseFile(path, target) ?? refuseUndeclared(path, text, target);
   }
+  // A file of the same package, which `imports` in its package.json names.
+  if (specifier.startsWith("#")) return undefined;
   return isProduct(path) ? refusePackage(path, specifier) : undefined;
 }
 

@@ -8,10 +8,10 @@ import {
   DocumentError,
   fieldProblem,
   listRule,
-  nearestName,
   numberRule,
   textRule,
 } from "./document.ts";
+import { nearestName } from "./nearest-name.ts";
 
 const FIELDS = {
   count: numberRule(1, 10),

@@ -3,6 +3,7 @@
  * field's name and the bad value. Policies and destinations both use it, so the library, the service
  * and the simulator refuse the same documents with the same messages.
  */
+import { suggestName } from "#suggest-name";
 import { quote } from "../errors/assert.ts";
 import { type ErrorCode, RedriveError } from "../errors/errors.ts";
 
@@ -95,7 +96,7 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Fie
     const wanted = rule?.(value);
     if (wanted) problems.push(mustBeProblem(field, value, wanted));
     if (rule) continue;
-    const near = nearestName(name, Object.keys(fields));
+    const near = suggestName(name, Object.keys(fields), value);
     const hint = near ? `, did you mean ${quote(near)}?` : "";
     problems.push({
       field,
@@ -115,31 +116,4 @@ export function fieldProblem(field: string, value: unknown, text: string): Field
 /** A problem of a field that does not have the expected value. */
 export function mustBeProblem(field: string, value: unknown, wanted: string): FieldProblem {
   return fieldProblem(field, value, `${field} must be ${wanted}`);
-}
-
-/** The known name that is closest to a misspelled one, if one is close enough. */
-export function nearestName(name: string, known: readonly string[]): string | undefined {
-  let best: string | undefined;
-  let bestDistance = Number.POSITIVE_INFINITY;
-  for (const candidate of known) {
-    const distance = editDistance(name.slice(0, 64).toLowerCase(), candidate.toLowerCase());
-    const near = distance <= Math.max(2, candidate.length / 3);
-    if (near && distance < bestDistance) [best, bestDistance] = [candidate, distance];
-  }
-  return best;
-}
-
-/** Levenshtein distance, computed one row at a time. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from(to, (_, index) => index + 1);
-  for (let i = 0; i < from.length; i++) {
-    let diagonal = i;
-    let left = i + 1;
-    row = row.map((above, j) => {
-      left = Math.min(diagonal + (from[i] === to[j] ? 0 : 1), above + 1, left + 1);
-      diagonal = above;
-      return left;
-    });
-  }
-  return row.at(-1) ?? from.length;
 }

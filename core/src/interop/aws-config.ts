@@ -4,7 +4,7 @@
  * 2.1. Notes report what a mode cannot express.
  */
 
-import { nearestName } from "../documents/document.ts";
+import { nearestName } from "../documents/nearest-name.ts";
 import { quote } from "../errors/assert.ts";
 import { RedriveError } from "../errors/errors.ts";
 import { power } from "../policy/backoff.ts";

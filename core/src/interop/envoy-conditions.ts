@@ -3,7 +3,7 @@
  * `envoy-config.ts` reads with this table, and `envoy-export.ts` writes with it.
  */
 
-import { nearestName } from "../documents/document.ts";
+import { nearestName } from "../documents/nearest-name.ts";
 import { quote } from "../errors/assert.ts";
 import { RedriveError } from "../errors/errors.ts";
 import {

@@ -3,7 +3,7 @@
  * copy one, change a number and give it your own name.
  */
 
-import { nearestName } from "../documents/document.ts";
+import { nearestName } from "../documents/nearest-name.ts";
 import { quote } from "../errors/assert.ts";
 import { RedriveError } from "../errors/errors.ts";
 import type { PolicyDocument } from "./policy.ts";

@@ -5,7 +5,7 @@
  * Redrive includes it, which is one millisecond.
  */
 
-import { nearestName } from "../../documents/document.ts";
+import { nearestName } from "../../documents/nearest-name.ts";
 import { quote } from "../../errors/assert.ts";
 import { RedriveError } from "../../errors/errors.ts";
 import { awsEntries } from "./aws.ts";

@@ -320,6 +320,8 @@ test("options of one request override its policy", async () => {
   expect(requests).toHaveLength(2);
   const error = await rejectionOf(http(URL_A, { redrive: { maxAttemps: 2 } as object }));
   expect((error as Error).message).toContain('did you mean "maxAttempts"?');
+  const foreign = await rejectionOf(http(URL_A, { redrive: { retries: 3 } as object }));
+  expect((foreign as Error).message).toContain('did you mean "maxAttempts: 4"?');
 });
 
 test("events of a fetch have no payloads", async () => {
