@@ -83,7 +83,7 @@ function run(...args: readonly string[]): Promise<Ended> {
 }
 
 async function serve(store: string) {
-  const child = start("serve", "--port", "0", "--lease-ms", "1000", "--store", store);
+  const child = start("serve", "--port", "0", "--lease", "1s", "--store", store);
   const url = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout! })
       .on("line", (line) => {

@@ -29,7 +29,7 @@ function start(...args: readonly string[]): ChildProcess {
 }
 
 async function serve(store: string) {
-  const child = start("serve", "--port", "0", "--lease-ms", "1000", "--store", store);
+  const child = start("serve", "--port", "0", "--lease", "1s", "--store", store);
   const log: string[] = [];
   const url = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout! })

@@ -149,7 +149,7 @@ async function startNode(
   const address = new URL(store);
   address.port = String(network.port);
   const flags = ["--port", "0", "--retry-budget", "off", "--store", address.href];
-  if (leaseMs !== undefined) flags.push("--lease-ms", String(leaseMs));
+  if (leaseMs !== undefined) flags.push("--lease", `${leaseMs}ms`);
   const child = spawn(process.execPath, [MAIN, "serve", ...flags], {
     env: { ...inherited, ...env },
     stdio: ["ignore", "pipe", "pipe"],

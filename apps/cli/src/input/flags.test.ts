@@ -3,7 +3,14 @@ import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
 import { replayCommandLines } from "../print/replay-command.ts";
 import { hasColor, terminalWidth } from "../print/terminal.ts";
-import { choiceFlag, durationFlag, integerFlag, numberFlag, seedFlag } from "./flags.ts";
+import {
+  choiceFlag,
+  durationFlag,
+  durationFlagFrom,
+  integerFlag,
+  numberFlag,
+  seedFlag,
+} from "./flags.ts";
 
 describe("flags", () => {
   test("durations become milliseconds", () => {
@@ -13,6 +20,8 @@ describe("flags", () => {
   test("a number without a unit is refused with a suggestion", () => {
     expect(() => durationFlag("20")).toThrow('Did you mean "20ms" or "20s"?');
     expect(() => durationFlag("soon")).toThrow('such as "200ms"');
+    expect(durationFlagFrom("1s", "10m")("600s")).toBe(600_000);
+    expect(() => durationFlagFrom("1s", "10m")("999ms")).toThrow("from 1s to 10m");
   });
 
   test("numbers have bounds and may contain thousands separators", () => {

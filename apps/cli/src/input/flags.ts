@@ -14,6 +14,16 @@ export function durationFlag(text: string): number {
   throw new InvalidArgumentError(`Must be a duration such as "200ms", "20s" or "1.5h".${hint}`);
 }
 
+/** Parses a duration in a range, such as "1s" to "10m". */
+export function durationFlagFrom(min: string, max: string): (text: string) => number {
+  const [minMs, maxMs] = [durationFlag(min), durationFlag(max)];
+  return (text) => {
+    const ms = durationFlag(text);
+    if (ms >= minMs && ms <= maxMs) return ms;
+    throw new InvalidArgumentError(`Must be a duration from ${min} to ${max}.`);
+  };
+}
+
 /** Parses a whole number from `min` to `max`. Accepts "10,000" and "10_000" for 10000. */
 export function integerFlag(min: number, max: number): (text: string) => number {
   return (text) => {

@@ -5,7 +5,7 @@
 import process from "node:process";
 import { checkDestination, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { addExamples, integerFlag, numberFlag, portFlag } from "../input/flags.ts";
+import { addExamples, durationFlagFrom, integerFlag, portFlag } from "../input/flags.ts";
 import { ownVersion } from "../print/own-version.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
@@ -87,9 +87,9 @@ function addLimitFlags(command: Command): void {
       .argParser(integerFlag(1, 1_000_000)),
   );
   command.addOption(
-    new Option("--lease-ms <ms>", "length of the node's lease, 1000 to 600000 (default: 10000)")
-      .env("REDRIVE_LEASE_MS")
-      .argParser(numberFlag(1000, 600_000)),
+    new Option("--lease <duration>", "length of the node's lease, 1s to 10m (default: 10s)")
+      .env("REDRIVE_LEASE")
+      .argParser(durationFlagFrom("1s", "10m")),
   );
   command.addOption(
     new Option("--alert-url <url>", "post alerts to this webhook (default: none)").env(

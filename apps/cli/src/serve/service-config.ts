@@ -37,7 +37,8 @@ export interface ServiceFlags {
   readonly retryBudget?: number | "off";
   readonly attemptsAtOnce?: number;
   readonly attemptsPerOrigin?: number;
-  readonly leaseMs?: number;
+  /** In milliseconds. */
+  readonly lease?: number;
   readonly alertUrl?: string;
   /** False: no log line per attempt and end of a task. Default: true. */
   readonly taskLog?: boolean;
@@ -147,7 +148,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */
 export function serviceConfig(flags: ServiceFlags): ServiceConfig {
-  const { config: path, retryBudget, alertUrl, maxBody, ...given } = flags;
+  const { config: path, retryBudget, alertUrl, maxBody, lease, ...given } = flags;
   const file = path === undefined ? {} : readServiceFile(path);
   const known = Object.fromEntries(
     Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
@@ -161,6 +162,7 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...(retryBudget !== undefined && { retryBudget: retryBudgetFrom(retryBudget) }),
     ...(alertUrl !== undefined && { alerts: { ...file.alerts, url: alertUrl } }),
     ...(maxBody !== undefined && { maxBodyBytes: maxBody }),
+    ...(lease !== undefined && { leaseMs: lease }),
   };
   const { store } = config;
   const text = typeof store === "string" ? store : store.join();

@@ -53,6 +53,7 @@ test.each([
   expect(parseDelays(text)).toContain(word);
 });
 
-test("a number without unit is in milliseconds", () => {
-  expect(parseDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
+test("a wait has a unit, as on the command line", () => {
+  expect(parseDelays("100ms 2s;5m")).toEqual([100, 2000, 300_000]);
+  expect(parseDelays("2s, 100")).toContain("did you mean 100ms or 100s?");
 });
