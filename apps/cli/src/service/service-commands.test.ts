@@ -251,13 +251,13 @@ describe("export and import", () => {
     const [from, to] = [await start("blobs-a"), await start("blobs-b")];
     const body = "é".repeat(50_000);
     for (const idempotencyKey of ["large-1", "large-2"]) {
-      const { bodyRef } = await from.redrive.enqueue({
+      const { taskId } = await from.redrive.enqueue({
         targetUrl: `${targetUrl}/well`,
         scheduledAt: from.redrive.now() + 3_600_000,
         idempotencyKey,
         body,
       });
-      expect(bodyRef).not.toBeNull();
+      expect((await from.redrive.get(taskId))?.bodyRef).toEqual(expect.any(String));
     }
     const bodies = join(folder, "bodies");
     const bare = await redrive(`tasks export --url ${from.url}`);

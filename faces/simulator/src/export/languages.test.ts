@@ -57,6 +57,7 @@ function run(program: string, args: readonly string[], input = ""): string {
 
 const numbersIn = (text: string) => text.trim().split(/\s+/u).map(Number);
 
+// skipped: the machine may have no python3.
 describe.skipIf(!hasProgram("python3"))("Python (skipped if there is no python3)", () => {
   /** Doubles of tenacity and requests: `retry` keeps what it was given. */
   const doubles = `
@@ -104,6 +105,7 @@ print(int(0 <= given["wait"](state) <= 6))
   });
 });
 
+// skipped: the machine may have no rustc.
 describe.skipIf(!hasProgram("rustc"))("Rust (skipped if there is no rustc)", () => {
   test("has the waits of the policy, calls until a success, and gives no warning", () => {
     const modules = textsFor("rust").map((text, n) => `mod p${n} {\n${text}\n}`);
@@ -133,6 +135,7 @@ describe.skipIf(!hasProgram("rustc"))("Rust (skipped if there is no rustc)", () 
 /** The compiler takes seconds, so it runs only in `npm run test:long`, which sets this variable. */
 const isLong = process.env["REDRIVE_SEEDS"] !== undefined && hasProgram("javac", "-version");
 
+// skipped: the machine may have no javac, which takes seconds, so only `npm run test:long` runs it.
 describe.skipIf(!isLong)("Java, compiled (skipped without javac and in short runs)", () => {
   /** Doubles with the signatures of Resilience4j 2. */
   const doubles = {

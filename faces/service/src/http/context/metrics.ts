@@ -55,12 +55,7 @@ export class Metrics {
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
       new Counter({ name, help, labelNames, registers });
     const { registry } = this;
-    const histogram = (
-      name: string,
-      help: string,
-      bounds: readonly number[],
-      labelNames: readonly string[] = [],
-    ) => new TallyHistogram({ name, help, labelNames, registry }, bounds);
+    const histogram = this.#histogram.bind(this);
     const byPolicy = ["outcome", "policy"];
 
     this.#attempts = new TallyCounter({
@@ -105,19 +100,30 @@ export class Metrics {
     );
     this.duplicates = counter("retry_duplicates_total", "Creates with a known idempotency key.");
     this.#gauges(source);
-    const commits = histogram(
-      "retry_store_commit_seconds",
-      "Duration of store commits until they are durable.",
-      COMMIT_SECONDS,
+    this.#stops = [source.onEvent((event) => this.#onEvent(event)), this.#observeCommits(source)];
+  }
+
+  #histogram(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    labelNames: readonly string[] = [],
+  ): TallyHistogram {
+    return new TallyHistogram({ name, help, labelNames, registry: this.registry }, bounds);
+  }
+
+  #observeCommits(source: MetricsSource): () => void {
+    const help = "Duration of store commits until they are durable.";
+    const commits = this.#histogram("retry_store_commit_seconds", help, COMMIT_SECONDS);
+    const items = this.#histogram(
+      "retry_store_commit_items",
+      "Tasks and rows per commit.",
+      COMMIT_ITEMS,
     );
-    const items = histogram("retry_store_commit_items", "Tasks and rows per commit.", COMMIT_ITEMS);
-    this.#stops = [
-      source.onEvent((event) => this.#onEvent(event)),
-      source.onCommit((commit) => {
-        commits.observe(commit.durationMs / 1000);
-        items.observe(commit.items);
-      }),
-    ];
+    return source.onCommit((commit) => {
+      commits.observe(commit.durationMs / 1000);
+      items.observe(commit.items);
+    });
   }
 
   stop(): void {
