@@ -58,12 +58,8 @@ export class Metrics {
     const histogram = this.#histogram.bind(this);
     const byPolicy = ["outcome", "policy"];
 
-    this.#attempts = new TallyCounter({
-      name: "retry_attempts_total",
-      help: "Attempts that ended.",
-      labelNames: byPolicy,
-      registry,
-    });
+    const attempts = { name: "retry_attempts_total", help: "Attempts that ended." };
+    this.#attempts = new TallyCounter({ ...attempts, labelNames: byPolicy, registry });
     this.#durations = histogram(
       "retry_attempt_duration_seconds",
       "Duration of attempts.",
@@ -115,11 +111,8 @@ export class Metrics {
   #observeCommits(source: MetricsSource): () => void {
     const help = "Duration of store commits until they are durable.";
     const commits = this.#histogram("retry_store_commit_seconds", help, COMMIT_SECONDS);
-    const items = this.#histogram(
-      "retry_store_commit_items",
-      "Tasks and rows per commit.",
-      COMMIT_ITEMS,
-    );
+    const itemsHelp = "Tasks and rows per commit.";
+    const items = this.#histogram("retry_store_commit_items", itemsHelp, COMMIT_ITEMS);
     return source.onCommit((commit) => {
       commits.observe(commit.durationMs / 1000);
       items.observe(commit.items);
