@@ -189,7 +189,7 @@ describe("the controls", () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("radio", { name: "Custom list" }).check();
     const list = page.getByRole("textbox", { name: "List of waits" });
-    await list.fill("1s, 2 parsecs");
+    await list.fill("1s, 2parsecs");
     await list.blur();
     await page.getByRole("alert").filter({ hasText: "is not a wait" }).waitFor();
     await list.fill("1s, 2s, 500ms");

@@ -61,8 +61,8 @@ test("the commands that dev prints work: its task is accepted, its destination b
   const headers = { "content-type": "application/json" };
   const response = await fetch(address, { method: "POST", body: task, headers });
   expect(response.status).toBe(202);
-  const [, broken = ""] = /curl '(\S+)\/break\?for=30s'/u.exec(dev.output.text) ?? [];
-  await fetch(`${broken}/break?for=30s`);
+  const [, broken = ""] = /curl '(\S+)\/break\?for=10m'/u.exec(dev.output.text) ?? [];
+  await fetch(`${broken}/break?for=10m`);
   expect((await fetch(`${broken}/orders`)).status).toBe(503);
   await fetch(`${broken}/repair`);
   expect(await (await fetch(broken)).json()).toMatchObject({ broken: false });

@@ -10,12 +10,12 @@ import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import { OK, reportError } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { storePath } from "../serve/service-config.ts";
 import {
   addMovedStoreFlag,
   assertStoreExists,
   countText,
   movedStoreKind,
+  movedStorePath,
   rowProgress,
 } from "./moved-store.ts";
 import { writeNewFile } from "./output-file.ts";
@@ -54,7 +54,7 @@ async function runExport(terminal: Terminal, { store, out }: ExportFlags): Promi
         : await writeNewFile(out, ({ write }) => exportTo(store, kind, write, progress.draw));
     progress.clear();
     terminal.printError(`exported ${countText(rows)}\n`);
-    const blobs = blobsOf(store);
+    const blobs = await blobsOf(store);
     if (blobs !== undefined) terminal.printError(`${blobsNote(blobs)}\n`);
     terminal.setExitCode(OK);
   } catch (error) {
@@ -64,9 +64,10 @@ async function runExport(terminal: Terminal, { store, out }: ExportFlags): Promi
 }
 
 /** The folder with the large bodies of a SQLite store, if it has any at the default place. */
-function blobsOf(store: string): string | undefined {
-  const folder = resolve(`${storePath(store)}.blobs`);
-  return storePath(store) !== undefined && existsSync(folder) ? folder : undefined;
+async function blobsOf(store: string): Promise<string | undefined> {
+  const path = await movedStorePath(store);
+  const folder = resolve(`${path}.blobs`);
+  return path !== undefined && existsSync(folder) ? folder : undefined;
 }
 
 function blobsNote(folder: string): string {

@@ -16,7 +16,7 @@ export function addMovedStoreFlag(command: Command): Command {
 
 /** The kind of the store, such as `sqlite`. Throws `INVALID_ARGUMENT` for a store in memory. */
 export async function movedStoreKind(store: string): Promise<string> {
-  await pathOf(store);
+  await movedStorePath(store);
   if (store === "memory:") {
     const message = "a store in memory has no content to move: --store must be another one";
     throw new RedriveError("INVALID_ARGUMENT", message);
@@ -24,15 +24,17 @@ export async function movedStoreKind(store: string): Promise<string> {
   return store.slice(0, store.indexOf(":"));
 }
 
-/** Loads the service only here, because every command loads this module. */
-async function pathOf(store: string): Promise<string | undefined> {
+/**
+ * The file of a SQLite store. Loads the service only here, because every command loads this module.
+ */
+export async function movedStorePath(store: string): Promise<string | undefined> {
   const { storePath } = await import("../serve/service-config.ts");
   return storePath(store);
 }
 
 /** Opening a SQLite store would create the file. */
 export async function assertStoreExists(store: string): Promise<void> {
-  const path = await pathOf(store);
+  const path = await movedStorePath(store);
   if (path === undefined || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const message = `the store must exist, got ${quote(path)}: there is no such file, or it is empty`;
   throw new RedriveError("INVALID_ARGUMENT", message);
