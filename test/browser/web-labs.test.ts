@@ -130,15 +130,15 @@ describe("running", () => {
     await page
       .locator("#lab-metastable summary .lab-verdict", { hasText: /^running, \d+ s$/u })
       .waitFor({ timeout: MAX_MS });
-    await page.getByRole("button", { name: "Run only coverage" }).click();
+    await page.getByRole("button", { name: "Run only this lab: coverage" }).click();
     await page.locator("#lab-coverage summary .lab-verdict.ok").waitFor({ timeout: MAX_MS });
     await progress(page).filter({ hasText: "1 of 2 labs finished, stopped" }).waitFor();
     expect(await page.locator("#lab-metastable summary .lab-verdict").textContent()).toBe(
       "not run yet",
     );
-    await page.getByRole("button", { name: "Run only metastable" }).click();
+    await page.getByRole("button", { name: "Run only this lab: metastable" }).click();
     await page.getByRole("button", { name: "Stop metastable" }).click();
-    await page.getByRole("button", { name: "Run only metastable" }).waitFor();
+    await page.getByRole("button", { name: "Run only this lab: metastable" }).waitFor();
     await page.context().close();
   });
 

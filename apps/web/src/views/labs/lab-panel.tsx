@@ -131,7 +131,7 @@ function RunButton({ id }: { readonly id: string }) {
     <button
       type="button"
       class="button small"
-      aria-label={isRunning ? `Stop ${id}` : `Run only ${id}`}
+      aria-label={isRunning ? `Stop ${id}` : `Run only this lab: ${id}`}
       onClick={() => (isRunning ? stop() : runOnly(id))}
     >
       {isRunning ? "Stop" : "Run only this lab"}

@@ -8,7 +8,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { causedError, quote, type RedriveError } from "@redrive/core";
 import { MAX_LOG_PAGES } from "./checkpointer.ts";
 import { copyTo } from "./copy-file.ts";
-import { isBusy, storeError } from "./failure.ts";
+import { isBusy, sqliteCode, storeError } from "./failure.ts";
 import { assertUnused, closeUntouched, inUse, lockFile, makePrivate } from "./file-lock.ts";
 import { assertOneName, realFile } from "./file-name.ts";
 import {
@@ -134,14 +134,25 @@ function checkConnection(file: string): CheckedFile {
   try {
     // A statement never waits for another program on this thread: the engine tries again instead.
     database.exec("PRAGMA busy_timeout = 0");
-    assertOwn(database, file);
-    if (entry === undefined && bytes > 0) assertUnused(database, file);
+    const isUnknown = entry === undefined && bytes > 0;
+    assertOwnUnlessUsed(database, file, isUnknown);
+    if (isUnknown) assertUnused(database, file);
     const state = readState(database);
     const loss = findLoss(entry, state);
     if (loss !== undefined) throw damaged(file, loss);
     return { file, database, state, entry, close };
   } catch (error) {
     close();
+    throw error;
+  }
+}
+
+/** While another process uses a file at another name, where its log is, the file can look damaged. */
+function assertOwnUnlessUsed(database: Database, file: string, isUnknown: boolean): void {
+  try {
+    assertOwn(database, file);
+  } catch (error) {
+    if (isUnknown && sqliteCode(error) !== 0) assertUnused(database, file);
     throw error;
   }
 }
