@@ -3,8 +3,14 @@
  * makes all of them: fewer runs widen the tolerance of a sampled row. `REDRIVE_LAB_SEEDS=1,2,3` runs more
  * seeds, because no result may depend on the seed.
  */
-import { labs, runLab } from "@redrive/simulator";
+// needs: build
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { type LabRow, labs } from "@redrive/simulator";
 import { describe, expect, it } from "vitest";
+
+const SCRIPT = fileURLToPath(new URL("./run-lab.mjs", import.meta.url));
 
 const EFFORT = Number(process.env["REDRIVE_LAB_EFFORT"] ?? 0.25);
 const SEEDS = process.env["REDRIVE_LAB_SEEDS"]?.split(",").map(Number);
@@ -16,8 +22,10 @@ const cases = labs.flatMap(({ id }) =>
 );
 
 describe("labs", () => {
-  it.each(cases)("%s with seed %d", { timeout: 900_000 }, (id, seed) => {
-    const { rows } = runLab(id, { seed, effort: EFFORT });
+  it.each(cases)("%s with seed %d", { timeout: 900_000 }, async (id, seed) => {
+    const args = [SCRIPT, id, String(seed), String(EFFORT)];
+    const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 1e8 });
+    const rows: readonly LabRow[] = JSON.parse(stdout);
     expect(rows.filter((row) => !row.ok && row.deviation === undefined)).toEqual([]);
     expect(rows.length).toBeGreaterThan(0);
   });
