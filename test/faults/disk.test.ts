@@ -103,8 +103,11 @@ describe("the disk under an embedded Redrive", () => {
       ];
       const log = ["-o", join(folder, `${name}.log`)];
       const { file, child, code } = await store(name, 5, 10_000, [...inject, ...log], callers);
+      // While the process exits, its thread that moves the log can fail too. The binding of SQLite then
+      // aborts the process, which has ended for our caller in either way.
+      if (code === null) expect(child.stderr).toContain("Napi::Error");
       // Any other code means an earlier exception or a failure of strace; its output is needed then.
-      expect(code, child.stderr).toBe(70);
+      else expect(code, child.stderr).toBe(70);
       const fatal = child.lines.findIndex((line) => line.startsWith("fatal"));
       expect(fatal).toBeGreaterThan(0);
       expect(child.lines.slice(fatal).filter((line) => line.startsWith("ack "))).toEqual([]);
