@@ -2,6 +2,7 @@
  * Tests that the direct way of `POST /retry-tasks` and its route give the same responses. A request with
  * another spelling of its content type is handled by the route alone.
  */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { createRedrive, memoryStore } from "@redrive/service";
 import { createApp, createKey, listenApp, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -89,6 +90,31 @@ describe("both ways respond alike", () => {
     expect(comparable(conflict)).toEqual(comparable(conflictByRoute));
     expect(conflict.status).toBe(422);
   });
+});
+
+/** Fastify publishes to it before it calls the handler of a route. */
+const ROUTED = "tracing:fastify.request.handler:start";
+
+test("a usual request does not reach Fastify, and another spelling does", async () => {
+  const sent = { body: { targetUrl: server.target.url, body: "x" } };
+  // From now on, the policy and the destination are known.
+  await both(sent);
+  const counts: number[] = [];
+  let routed = 0;
+  const count = () => void routed++;
+  subscribe(ROUTED, count);
+  try {
+    for (const type of [DIRECT, ROUTE]) {
+      routed = 0;
+      const headers = { "content-type": type };
+      const { status } = await server.call({ path: "/retry-tasks", ...sent, headers });
+      expect(status).toBe(202);
+      counts.push(routed);
+    }
+  } finally {
+    unsubscribe(ROUTED, count);
+  }
+  expect(counts).toEqual([0, 1]);
 });
 
 test("a body in many pieces is read completely", async () => {

@@ -65,7 +65,20 @@ export class DirectCreates {
   }
 }
 
-/** A hook that the host program adds must see every request. A closing server refuses in its routes. */
+/** Hooks of the server itself. They run when a route is added or the server closes, not per request. */
+const SERVER_HOOKS: ReadonlySet<string> = new Set([
+  "onRoute",
+  "onRegister",
+  "onReady",
+  "onListen",
+  "preClose",
+  "onClose",
+]);
+
+/**
+ * A hook of requests that the host program adds must see every request. Plugins of this server add
+ * server hooks later, when it gets ready. A closing server refuses in its routes.
+ */
 export function turnOffForHooks(app: FastifyInstance, direct: readonly DirectCreates[]): void {
   const turnOff = () => {
     for (const creates of direct) creates.isOff = true;
@@ -73,7 +86,7 @@ export function turnOffForHooks(app: FastifyInstance, direct: readonly DirectCre
   app.addHook("preClose", async () => turnOff());
   const { addHook } = app;
   app.addHook = function (this: FastifyInstance, ...hook: Parameters<typeof addHook>) {
-    turnOff();
+    if (!SERVER_HOOKS.has(hook[0])) turnOff();
     return addHook.apply(this, hook);
   } as typeof addHook;
 }
