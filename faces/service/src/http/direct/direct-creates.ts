@@ -6,7 +6,6 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Clock, isObject } from "@redrive/core";
-import type { FastifyInstance } from "fastify";
 import { assertKeyTargets } from "../../intake/key-targets.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/loop-detection.ts";
@@ -63,32 +62,6 @@ export class DirectCreates {
       this.#route(request, response);
     }
   }
-}
-
-/** Hooks of the server itself. They run when a route is added or the server closes, not per request. */
-const SERVER_HOOKS: ReadonlySet<string> = new Set([
-  "onRoute",
-  "onRegister",
-  "onReady",
-  "onListen",
-  "preClose",
-  "onClose",
-]);
-
-/**
- * A hook of requests that the host program adds must see every request. Plugins of this server add
- * server hooks later, when it gets ready. A closing server refuses in its routes.
- */
-export function turnOffForHooks(app: FastifyInstance, direct: readonly DirectCreates[]): void {
-  const turnOff = () => {
-    for (const creates of direct) creates.isOff = true;
-  };
-  app.addHook("preClose", async () => turnOff());
-  const { addHook } = app;
-  app.addHook = function (this: FastifyInstance, ...hook: Parameters<typeof addHook>) {
-    if (!SERVER_HOOKS.has(hook[0])) turnOff();
-    return addHook.apply(this, hook);
-  } as typeof addHook;
 }
 
 /** The length of the body of a usual create request; 0 for any other request. */
