@@ -95,26 +95,28 @@ describe("both ways respond alike", () => {
 /** Fastify publishes to it before it calls the handler of a route. */
 const ROUTED = "tracing:fastify.request.handler:start";
 
-test("a usual request does not reach Fastify, and another spelling does", async () => {
-  const sent = { body: { targetUrl: server.target.url, body: "x" } };
-  // From now on, the policy and the destination are known.
-  await both(sent);
-  const counts: number[] = [];
+/** How many requests reach a handler of Fastify while `send` runs, which gets a 202. */
+async function routedBy(send: () => Promise<number>): Promise<number> {
   let routed = 0;
   const count = () => void routed++;
   subscribe(ROUTED, count);
   try {
-    for (const type of [DIRECT, ROUTE]) {
-      routed = 0;
-      const headers = { "content-type": type };
-      const { status } = await server.call({ path: "/retry-tasks", ...sent, headers });
-      expect(status).toBe(202);
-      counts.push(routed);
-    }
+    expect(await send()).toBe(202);
   } finally {
     unsubscribe(ROUTED, count);
   }
-  expect(counts).toEqual([0, 1]);
+  return routed;
+}
+
+test("a usual request does not reach Fastify, and another spelling does", async () => {
+  const sent = { body: { targetUrl: server.target.url, body: "x" } };
+  // From now on, the policy and the destination are known.
+  await both(sent);
+  const send = (type: string) => async () => {
+    const headers = { "content-type": type };
+    return (await server.call({ path: "/retry-tasks", ...sent, headers })).status;
+  };
+  expect([await routedBy(send(DIRECT)), await routedBy(send(ROUTE))]).toEqual([0, 1]);
 });
 
 test("a body in many pieces is read completely", async () => {
@@ -149,18 +151,47 @@ test("a request with a key is checked once, and is refused as by the route", asy
   }
 });
 
-test("a hook that the host program adds sees every request", async () => {
+test("a key with a list of targets is refused others, also at a known destination", async () => {
+  const keyWith = (fill: number, limits: { readonly targets?: string }) =>
+    createKey((bytes) => bytes.fill(fill), {
+      tenantId: "acme",
+      scopes: ["tasks:create"],
+      now: 0,
+      limits,
+    });
+  const [free, bound] = [keyWith(1, {}), keyWith(2, { targets: "hooks.example.com" })];
+  const limited = await openTestServer({ keys: memoryKeyStore([free.record, bound.record]) });
+  const sent = (key: string) => ({
+    body: { targetUrl: limited.target.url },
+    headers: { authorization: `Bearer ${key}` },
+  });
+  try {
+    // From now on, the policy and the destination are known.
+    await both(sent(free.key), limited);
+    const [direct, route] = await both(sent(bound.key), limited);
+    expect(comparable(direct)).toEqual(comparable(route));
+    expect([direct.status, direct.json.code]).toEqual([422, "TARGET_DENIED"]);
+  } finally {
+    await limited.close();
+  }
+});
+
+test.each([
+  ["a hook of requests sees every request", "onRequest", 1],
+  ["a hook of the server sees only what it is for", "onReady", 0],
+] as const)("%s", async (_what, hook, expected) => {
   const redrive = await createRedrive({ store: "memory:" });
-  const task = { targetUrl: server.target.url, scheduledAt: Date.now() + 60_000 };
-  // From now on, the policy and the destination are known.
-  await redrive.enqueue(task);
   const app = createApp(redrive);
-  app.addHook("onRequest", async (_request, reply) => reply.code(418).send());
+  app.addHook(hook as "onReady", async () => {});
   try {
     const url = await listenApp(app, { port: 0 });
+    const task = { targetUrl: server.target.url };
     const headers = { "content-type": DIRECT };
     const init = { method: "POST", headers, body: JSON.stringify(task) };
-    expect((await fetch(`${url}/retry-tasks`, init)).status).toBe(418);
+    const post = async () => (await fetch(`${url}/retry-tasks`, init)).status;
+    // From now on, the policy and the destination are known.
+    expect(await post()).toBe(202);
+    expect(await routedBy(post)).toBe(expected);
   } finally {
     await app.close();
     await redrive.stop();

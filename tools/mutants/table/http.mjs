@@ -44,13 +44,21 @@ export const http = [
       tests: KEY_LIMITS,
     },
   ]),
-  inService("http/direct/direct-creates.ts", [
+  inService("http/direct/turn-off-for-hooks.ts", [
     {
       name: "a create does not pass the hooks of the host program",
-      search: "    turnOff();\n    return addHook",
-      replace: "    return addHook",
+      search: "if (!SERVER_HOOKS.has(hook[0])) turnOff();",
+      replace: "",
       tests: DIRECT,
     },
+    {
+      name: "a hook of the server turns the direct path off",
+      search: "if (!SERVER_HOOKS.has(hook[0])) turnOff();",
+      replace: "turnOff();",
+      tests: DIRECT,
+    },
+  ]),
+  inService("http/direct/direct-creates.ts", [
     {
       name: "a replayed create is reported as a new task",
       search: "accepted === undefined || accepted.replayed",
@@ -62,7 +70,7 @@ export const http = [
       search:
         "if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);",
       replace: "",
-      tests: KEY_LIMITS,
+      tests: DIRECT,
     },
   ]),
   inService("http/access/keys.ts", [

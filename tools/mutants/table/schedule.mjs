@@ -14,11 +14,6 @@ const schedule = [
       replace: "share",
     },
     {
-      name: "scarce permits let a task overtake an older one of the other lane",
-      search: "if (!isScarce) return",
-      replace: "if (!isScarce || true) return",
-    },
-    {
       name: "blocked lanes are not checked again",
       search: "else if (lane.blocked || lane.parked) this.#schedule(lane);",
       replace: "",
@@ -27,6 +22,25 @@ const schedule = [
       name: "a later instant replaces an earlier one",
       search: "} else if (dueAt < lane.dueAt) lane.dueAt = dueAt;",
       replace: "} else if (dueAt !== lane.dueAt) lane.dueAt = dueAt;",
+    },
+  ]),
+  inService("engine/schedule/planned-claim.ts", [
+    {
+      name: "scarce permits let a task overtake an older one of the other lane",
+      search: "if (isFree) return",
+      replace: "if (isFree || true) return",
+    },
+    {
+      name: "a task of the commit of a claim counts as unknown to the claim",
+      search: "for (const { lane } of claims) lane.arrivals = undefined;",
+      replace: "",
+    },
+  ]),
+  inService("engine/schedule/lane-dues.ts", [
+    {
+      name: "a claim forgets a hint that arrived meanwhile",
+      search: "for (const [partition, dueAt] of arrivals ?? [])",
+      replace: "for (const [partition, dueAt] of [] as [number, number][])",
     },
   ]),
   inService("engine/schedule/lane-turns.ts", [

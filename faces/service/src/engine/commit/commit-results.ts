@@ -10,7 +10,7 @@ import type { DocumentReports } from "../events/document-reports.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
 import { assignSlots } from "../schedule/assign-slots.ts";
 import { originOf } from "../schedule/origin.ts";
-import type { PlannedClaim } from "../schedule/planned-claim.ts";
+import { type PlannedClaim, stopArrivals } from "../schedule/planned-claim.ts";
 import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import { type PendingCommit, rowsFirst } from "./commit-batch.ts";
@@ -34,6 +34,7 @@ export function applyResult(
   commit: PendingCommit,
   result: CommitResult,
 ): void {
+  stopArrivals(commit.claims);
   for (const [index, destination] of commit.written.entries()) {
     const stored = result.destinations[index] ?? null;
     const row = commit.batch.destinations[index]?.row;

@@ -33,6 +33,11 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
   slotOf: string | undefined;
   /** A claim of this lane is being committed, so the next task is not known. */
   isClaimed: boolean;
+  /**
+   * The instants by partition that become known while a claim is being committed in a shared store. The
+   * claim may have read the store before. Undefined: no claim is being committed.
+   */
+  arrivals: Map<number, number> | undefined;
 }
 
 export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
@@ -123,6 +128,7 @@ function createLanes<Destination>(destination: Destination, shard: number): Lane
     isQueued: false,
     slotOf: undefined,
     isClaimed: false,
+    arrivals: undefined,
     hold: undefined,
     heldUntil: 0,
   });

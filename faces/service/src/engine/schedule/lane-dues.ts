@@ -5,6 +5,7 @@
  */
 import type { LaneDue } from "../../model/lane-due.ts";
 import type { DestinationLane } from "../destination/destination-runtime.ts";
+import type { PlannedClaim } from "./planned-claim.ts";
 
 /** A claim names at most this many partitions. The others follow in the next one. */
 const MAX_PARTITIONS = 16;
@@ -19,11 +20,15 @@ export function laneDueOf(lane: DestinationLane, partition: number, dueAt: numbe
 /** A task is due in that partition. Returns true if it is the earliest of the lane. */
 export function expectIn(lane: DestinationLane, partition: number, dueAt: number): boolean {
   lane.dueAts ??= new Map();
-  const known = lane.dueAts.get(partition) ?? Number.POSITIVE_INFINITY;
-  if (dueAt < known) lane.dueAts.set(partition, dueAt);
+  setEarlier(lane.dueAts, partition, dueAt);
+  if (lane.arrivals !== undefined) setEarlier(lane.arrivals, partition, dueAt);
   const isEarliest = dueAt < lane.dueAt;
   if (isEarliest) lane.dueAt = dueAt;
   return isEarliest;
+}
+
+function setEarlier(dueAts: Map<number, number>, partition: number, dueAt: number): void {
+  if (dueAt < (dueAts.get(partition) ?? Number.POSITIVE_INFINITY)) dueAts.set(partition, dueAt);
 }
 
 /** The partitions with a task that is due at that instant, the earliest first. */
@@ -36,8 +41,7 @@ export function duePartitions({ dueAts }: DestinationLane, at: number): readonly
 
 /** A claim has found when the next tasks are due. Later ones than `horizonAt` are not kept. */
 export function recordDues(
-  lane: DestinationLane,
-  partitions: readonly number[],
+  { lane, partitions, arrivals }: Pick<PlannedClaim, "lane" | "partitions" | "arrivals">,
   nextDueAts: readonly (number | null)[],
   horizonAt: number,
 ): void {
@@ -51,6 +55,7 @@ export function recordDues(
     if (Number.isFinite(dueAt)) dueAts.set(partition, dueAt);
     else dueAts.delete(partition);
   }
+  for (const [partition, dueAt] of arrivals ?? []) setEarlier(dueAts, partition, dueAt);
   lane.dueAt = earliestOf(dueAts);
 }
 

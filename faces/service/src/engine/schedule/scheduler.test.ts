@@ -2,8 +2,9 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { OwnPartitions } from "../node/own-partitions.ts";
 import { assignSlots } from "./assign-slots.ts";
-import type { PlannedClaim } from "./planned-claim.ts";
+import { type PlannedClaim, stopArrivals } from "./planned-claim.ts";
 import { Scheduler } from "./scheduler.ts";
 
 const NOW = 1_000_000;
@@ -139,4 +140,43 @@ describe("a destination with a backlog", () => {
       expect(backlog.left("late")).toBe(0);
     },
   );
+});
+
+describe("a hint that arrives while the lane is claimed", () => {
+  const PARTITION = 7;
+
+  function planned() {
+    const scheduler = new Scheduler(UNLIMITED, new OwnPartitions(64), 0);
+    const key = { tenantId: "a", name: "a" };
+    const { first } = new DestinationRuntime(seededRandom("a"), key, NOW, undefined).lanes;
+    scheduler.expectDueAt(first, NOW, PARTITION);
+    const [claim] = scheduler.planClaims(NOW, MAX_ITEMS, false);
+    if (claim === undefined) throw new Error("nothing was claimed");
+    return { scheduler, lane: first, claim };
+  }
+
+  const nothingNext = { tasks: [], nextDueAts: [null], row: null };
+
+  it("is kept, because the claim may have read the store before", () => {
+    const { scheduler, lane, claim } = planned();
+    scheduler.expectDueAt(lane, NOW + 5, PARTITION);
+    stopArrivals([claim]);
+    scheduler.recordClaimed(claim, nothingNext);
+    expect(scheduler.nextAt(NOW, false)).toBe(NOW + 5);
+  });
+
+  it("is kept if the commit fails", () => {
+    const { scheduler, lane, claim } = planned();
+    scheduler.expectDueAt(lane, NOW - 5, PARTITION);
+    scheduler.recordUnclaimed(claim);
+    expect([lane.dueAt, scheduler.nextAt(NOW, false)]).toEqual([NOW - 5, NOW]);
+  });
+
+  it("differs from a task of the same commit, which the claim has seen", () => {
+    const { scheduler, lane, claim } = planned();
+    stopArrivals([claim]);
+    scheduler.expectDueAt(lane, NOW + 5, PARTITION);
+    scheduler.recordClaimed(claim, nothingNext);
+    expect(scheduler.nextAt(NOW, false)).toBe(Number.POSITIVE_INFINITY);
+  });
 });

@@ -18,7 +18,7 @@ import { duePartitions, expectIn, forgetDues, laneDueOf, recordDues } from "./la
 import { LaneHeap, type LaneTurn } from "./lane-heap.ts";
 import { byTenantOf, isSuspect, mayStartNow, mustWaitForSibling } from "./lane-turns.ts";
 import { originOf } from "./origin.ts";
-import type { PlannedClaim } from "./planned-claim.ts";
+import { beginClaim, endClaim, type PlannedClaim, plannedClaim } from "./planned-claim.ts";
 import { SharedTurns } from "./shared-turns.ts";
 
 /** Further lanes wait for the next commit. */
@@ -293,13 +293,9 @@ export class Scheduler {
     if (permits.length === 0) return undefined;
     const { origin } = lane;
     this.slots.take(lane.destination.tenantId, origin, permits.length);
-    lane.isClaimed = true;
-    const sibling = siblingOf(lane);
-    const isScarce = permits.length < available && sibling !== undefined && isReady(sibling, now);
-    if (!isScarce) return { lane, partitions, permits, origin, ahead, aheadMs };
-    // Permits are scarce: no task of this lane may overtake an older task of the other lane.
-    const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
-    return { lane, partitions, permits, origin, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+    const arrivals = beginClaim(lane, isShared);
+    const claim = { lane, partitions, permits, arrivals, origin };
+    return plannedClaim(claim, { ahead, aheadMs, isScarce: permits.length < available, now });
   }
 
   #waitForSlot(lane: DestinationLane, now: number): typeof NO_ROOM | undefined {
@@ -344,15 +340,15 @@ export class Scheduler {
   }
 
   /** The claim was committed. The result says when the next task of the lane is due. */
-  recordClaimed({ lane, partitions }: PlannedClaim, { nextDueAts }: ClaimResult): void {
-    lane.isClaimed = false;
-    recordDues(lane, partitions, nextDueAts, this.horizonAt);
-    this.#schedule(lane);
+  recordClaimed(claim: PlannedClaim, { nextDueAts }: ClaimResult): void {
+    endClaim(claim.lane);
+    recordDues(claim, nextDueAts, this.horizonAt);
+    this.#schedule(claim.lane);
   }
 
   /** The claim was not made. `isBlocked`: the lane waits until its destination changes. */
   recordUnclaimed({ lane, permits, origin }: PlannedClaim, isBlocked = false): void {
-    lane.isClaimed = false;
+    endClaim(lane);
     this.slots.release(lane.destination.tenantId, origin, permits.length);
     if (isBlocked) this.#block(lane);
     else this.#schedule(lane);
