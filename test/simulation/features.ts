@@ -28,6 +28,8 @@ export interface SeedFeatures {
   readonly retention: boolean;
   /** Some documents are from a newer version, which the nodes cannot read. */
   readonly versionSkew: boolean;
+  /** In a shared store, a node starts a second commit beside a running one for a single item. */
+  readonly overlap: boolean;
 }
 
 export function drawFeatures(random: Random): SeedFeatures {
@@ -43,5 +45,6 @@ export function drawFeatures(random: Random): SeedFeatures {
     manyDestinations: random.next() < 0.2,
     retention: random.next() < 0.2,
     versionSkew: random.next() < 0.2,
+    overlap: random.next() < 0.5,
   };
 }

@@ -88,6 +88,7 @@ export class SimNode {
       retryBudget,
       followUp,
       ...(world.features.retention && RETENTION),
+      ...(world.features.overlap && { overlapItems: 1 }),
       onFatal: die,
     })
       .then(async (engine) => {

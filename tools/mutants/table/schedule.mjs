@@ -86,13 +86,38 @@ const schedule = [
     {
       name: "a closed loop acknowledges a commit",
       search:
-        "      failItems(commit, this.#closedBy);\n      return;\n    }\n    if (this.#failures > 0)",
-      replace: "    }\n    if (this.#failures > 0)",
+        "      failItems(commit, this.#closedBy);\n      return;\n    }\n    if (this.#pause.isFailing)",
+      replace: "    }\n    if (this.#pause.isFailing)",
     },
     {
+      name: "a second suspect is claimed beside a running commit",
+      search: "|| this.#running.hasSuspect()",
+      replace: "",
+    },
+    {
+      name: "work between commits runs beside one",
+      search: "if (this.#pause.isActive || this.#running.count > 0) return false;",
+      replace: "",
+    },
+  ]),
+  inService("engine/commit/commit-pause.ts", [
+    {
       name: "a failed commit is repeated without a pause",
-      search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1))",
+      search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)",
       replace: "0",
+    },
+  ]),
+  inService("engine/commit/running-commits.ts", [
+    {
+      name: "results are applied as they arrive",
+      search: "    running.apply = apply;\n    this.#applyNext();",
+      replace:
+        "    this.#running.splice(this.#running.indexOf(running), 1);\n    void apply?.();",
+    },
+    {
+      name: "a commit starts while another one writes a row",
+      search: "this.#running.every(({ commit }) => commit.written.length === 0)",
+      replace: "true",
     },
   ]),
   inService("engine/commit/gather-commit.ts", [

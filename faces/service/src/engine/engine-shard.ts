@@ -103,6 +103,8 @@ export interface EngineShard extends ShardBase {
   readonly storeSync: StoreSync;
   readonly exchange: Exchange;
   readonly maintenance: Maintenance;
+  /** Gives up the lease, after the last report. */
+  leave(): Promise<void>;
 }
 
 /** `all`: the finished shards, once they are needed. */
@@ -127,7 +129,11 @@ export function createShard(
   const exchange = new Exchange({ isShard, homeDestinations, storeSync, ...parts, storeClock });
   const isOwn = ({ taskId }: TaskRef) => shards === undefined || shards.ofTask(taskId) === index;
   const maintenance = new Maintenance({ exchange, rescuer, storeSync, isOwn, ...parts });
-  return { commitLoop, rescuer, storeSync, exchange, maintenance, ...base };
+  const leave = async () => {
+    await exchange.settled();
+    await base.store.retire(base.node.nodeId).catch(() => {});
+  };
+  return { commitLoop, rescuer, storeSync, exchange, maintenance, leave, ...base };
 }
 
 function homesOf(shards: Shards, index: number, all: () => readonly EngineShard[]): RowHomes {

@@ -73,6 +73,8 @@ export interface EngineOptions {
   readonly maxClockAheadMs?: number | undefined;
   /** How long before its due instant a task may be claimed. 0 to 1000 ms. Default: 8. */
   readonly claimAheadMs?: number | undefined;
+  /** In a shared store, a second commit runs beside one if this many items wait. Default: 32. */
+  readonly overlapItems?: number | undefined;
   /** How long ended tasks are kept. Default: 3 days. */
   readonly retentionMs?: number;
   /** How long dead letters are kept. Default: 30 days. */
@@ -136,8 +138,7 @@ export class Engine {
 
   private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
     const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
-    const { startTrace } = options;
-    const { retentionMs, deadLetterRetentionMs } = options;
+    const { startTrace, retentionMs, deadLetterRetentionMs, overlapItems } = options;
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
     const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs, reference: storeClock };
     const time = new EngineTime(clock, latestAt, limits);
@@ -176,7 +177,7 @@ export class Engine {
     const kept = { clockWatch: new ClockWatch(time, events), retentionMs, deadLetterRetentionMs };
     const suspectTurn = new SuspectTurn();
     const coded = codedStore(store, (error) => first.health.recordFailure(error));
-    const ofShards = { runner, suspectTurn, storeClock, shards, ...kept, ...shared };
+    const ofShards = { runner, suspectTurn, storeClock, shards, overlapItems, ...kept, ...shared };
     this.#shards = bases.map((one) => createShard(ofShards, one, () => this.#shards));
     this.#places = new TaskPlaces(shards, this.#shards);
     this.#options = options;
@@ -374,8 +375,7 @@ export class Engine {
     await this.#guardSaver
       .saveAll(store, author)
       .catch((error: unknown) => this.#first.health.recordFailure(error));
-    const retire = (one: EngineShard) => one.store.retire(nodeId).catch(() => {});
-    await Promise.all(this.#shards.map(retire));
+    await Promise.all(this.#shards.map((shard) => shard.leave()));
   }
 
   /** Resolves once no claim is held and no item waits for a commit. */

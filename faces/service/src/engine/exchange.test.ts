@@ -141,3 +141,37 @@ describe("an exchange", () => {
     expect(next.map(({ takesAll }) => takesAll)).toEqual([true, false]);
   });
 });
+
+describe("a stopping node", () => {
+  it("retires after its last report, which would bring its lease back", async () => {
+    const { clock, boot, storeOf } = await fleet([], {});
+    const inner = storeOf("node-1");
+    const order: string[] = [];
+    let isSlow = false;
+    let release: (() => void) | undefined;
+    const store = wrapped<Store>(inner, {
+      renew: async (report) => {
+        const renewal = await inner.renew(report);
+        if (!isSlow) return renewal;
+        order.push("reports");
+        await new Promise<void>((resolve) => (release = resolve));
+        order.push("reported");
+        return renewal;
+      },
+      retire: (nodeId) => {
+        order.push("retires");
+        return inner.retire(nodeId);
+      },
+    });
+    const engine = await boot("node-1", store);
+    isSlow = true;
+    await clock.advance(1500);
+    const stopped = engine.stop();
+    await clock.advance(500);
+    expect(order).toEqual(["reports"]);
+    release?.();
+    await clock.advance(500);
+    await stopped;
+    expect(order).toEqual(["reports", "reported", "retires"]);
+  });
+});

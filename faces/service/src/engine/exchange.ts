@@ -87,6 +87,11 @@ export class Exchange {
     this.#stopHints?.();
   }
 
+  /** Resolves when no report is under way. After `retire`, a report would bring the lease back. */
+  async settled(): Promise<void> {
+    await this.#running?.catch(() => {});
+  }
+
   /** Requests an exchange soon. */
   request(): void {
     if (this.#isStopped || this.#isRequested || this.#parts.store.exclusive) return;

@@ -1,14 +1,14 @@
 /**
  * Commit loop: writes the items of the commit queue to the store. At the end of a turn of the event
  * loop, it commits all waiting items in one transaction, together with the claims that the scheduler
- * plans, and reports the results. Only one commit runs at a time; items that arrive meanwhile wait
- * for the next one.
+ * plans, and reports the results. Items that arrive while a commit runs wait for the next one. In a
+ * shared store, a second commit starts beside it if many wait, so that the server is not idle.
  *
  * After a failed commit, the effect of every item is unknown. The loop repeats the settles (the claim
  * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
  * the store refused the content of the commit, only the items that cause it fail.
  */
-import type { Cancel, Clock } from "@redrive/core";
+import type { Clock } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
@@ -21,18 +21,23 @@ import type { OwnPartitions } from "../node/own-partitions.ts";
 import type { StoreHealth } from "../node/store-health.ts";
 import type { Schedule, Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
+import { CommitAlarm } from "./commit-alarm.ts";
 import type { PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
+import { CommitPause } from "./commit-pause.ts";
 import { type CommitQueue, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
 import { gatherCommit } from "./gather-commit.ts";
 import { RefusedItems } from "./refused-items.ts";
 import type { RowHomes } from "./row-homes.ts";
+import { RunningCommits } from "./running-commits.ts";
 import { isSuspectClaim, type SuspectTurn } from "./suspect-turn.ts";
+import { WorkBetween } from "./work-between.ts";
 
-/** The pause after a failed commit: 50 ms, doubling to one second. */
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 1000;
+/** In a shared store. More would only make commits smaller. */
+const MAX_RUNNING = 2;
+/** A second commit starts if this many items wait. Fewer cost the server less in the next commit. */
+const MIN_OVERLAP_ITEMS = 128;
 
 export interface CommitLoopParts {
   readonly clock: Clock;
@@ -51,27 +56,34 @@ export interface CommitLoopParts {
   readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
+  /** Replaces `MIN_OVERLAP_ITEMS`. At least 1. */
+  readonly overlapItems?: number | undefined;
 }
 
 export class CommitLoop {
   readonly #parts: CommitLoopParts;
   readonly #delay = new CommitDelay();
   readonly #refusals: RefusedItems;
+  readonly #alarm: CommitAlarm;
+  readonly #pause: CommitPause;
+  readonly #workBetween = new WorkBetween();
   /** Called whenever a flush ends without a commit to make. */
   onIdle: (() => void) | undefined;
+  readonly #running = new RunningCommits({
+    succeed: (commit, result) => this.#succeed(commit, result),
+    fail: (commit, error) => this.#handleFailure(commit, error),
+    resume: () => this.#continue(),
+  });
   #isRequested = false;
-  #isBusy = false;
   #isClosed = false;
   #closedBy: unknown;
-  #failures = 0;
   /** A commit that claimed a suspect failed, and its claim may be stored. */
   #mayHaveUnknownSuspect = false;
-  #cancelAlarm: Cancel | undefined;
-  #cancelPause: Cancel | undefined;
-  #alarmAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: CommitLoopParts) {
     this.#parts = parts;
+    this.#alarm = new CommitAlarm(parts.clock, parts.time, () => this.#request());
+    this.#pause = new CommitPause(parts.clock);
     this.#refusals = new RefusedItems({
       context: () => this.#context(),
       isClosed: () => this.#isClosed,
@@ -82,42 +94,53 @@ export class CommitLoop {
 
   /** Requests a commit at the end of this turn of the event loop. */
   #request(): void {
-    if (this.#isRequested || this.#isBusy || this.#isClosed) return;
+    if (this.#isRequested || !this.#mayStart()) return;
     this.#isRequested = true;
     this.#parts.clock.endOfTurn(this.#flush);
   }
 
-  /**
-   * Runs `work` while no commit runs, so that the claims it reads from the store are those that this
-   * node knows. Returns false, without running it, if a commit is under way.
-   */
-  betweenCommits(work: () => Promise<void>): boolean {
-    if (this.#isBusy || this.#isClosed) return false;
-    this.#isBusy = true;
-    const resume = () => {
-      this.#isBusy = false;
-      this.#request();
-    };
-    work().then(resume, resume);
-    return true;
+  #mayStart(): boolean {
+    if (this.#pause.isActive || this.#workBetween.isRunning || this.#isClosed) return false;
+    return this.#running.count === 0 || this.#mayOverlap();
+  }
+
+  /** May a commit start beside a running one? */
+  #mayOverlap(): boolean {
+    const { store, queue, overlapItems = MIN_OVERLAP_ITEMS } = this.#parts;
+    if (store.exclusive || this.#workBetween.isWaiting) return false;
+    const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
+    return isFree && queue.itemCount() >= overlapItems;
+  }
+
+  /** Runs `work` as soon as no commit runs. */
+  betweenCommits(work: () => Promise<void>): void {
+    if (this.#isClosed) return;
+    this.#workBetween.request(work);
+    this.#startWork();
+  }
+
+  #startWork(): boolean {
+    if (this.#pause.isActive || this.#running.count > 0) return false;
+    return this.#workBetween.start(() => this.#request());
   }
 
   /** True when every item has been committed. */
   isIdle(): boolean {
-    return !this.#isBusy && this.#parts.queue.isEmpty();
+    const isBusy = this.#running.count > 0 || this.#pause.isActive || this.#workBetween.isRunning;
+    return !isBusy && this.#parts.queue.isEmpty();
   }
 
   /** The last commit failed. */
   get isFailing(): boolean {
-    return this.#failures > 0;
+    return this.#pause.isFailing;
   }
 
   /** Commits nothing more. Everyone who waits gets the error. */
   close(error: unknown): void {
     this.#isClosed = true;
     this.#closedBy = error;
-    this.#cancelAlarm?.();
-    this.#cancelPause?.();
+    this.#alarm.cancel();
+    this.#pause.cancel();
     this.#parts.queue.failAll(error);
   }
 
@@ -128,31 +151,32 @@ export class CommitLoop {
       return;
     }
     this.#isRequested = false;
-    if (this.#isBusy || this.#isClosed) return;
+    if (!this.#mayStart()) return;
     const commit = gatherCommit(this.#parts, this.#context(), () => this.#mayClaimSuspect());
     if (commit === undefined) {
       this.#arm();
       return;
     }
-    this.#isBusy = true;
     this.#parts.suspectTurn.begin(this, commit.claims);
-    store.commit(commit.batch).then(
-      (result) => this.#succeed(commit, result),
-      (error: unknown) => {
-        if (error instanceof StoreRefusedError && !this.#isClosed) void this.#recover(commit);
-        else this.#fail([commit], error);
-      },
-    );
+    this.#running.start(commit, store.commit(commit.batch));
+    this.#request();
   };
+
+  #handleFailure(commit: PendingCommit, error: unknown): Promise<void> | undefined {
+    if (error instanceof StoreRefusedError && !this.#isClosed) return this.#recover(commit);
+    this.#endTurn(commit);
+    this.#fail([commit], error);
+    return undefined;
+  }
 
   /**
    * At most one suspect is claimed in the name of this node, so that a crash accuses only one. The
    * store may also hold one whose claim this node does not know.
    */
   #mayClaimSuspect(): boolean {
-    const { runner, health } = this.#parts;
+    const { runner, health, suspectTurn } = this.#parts;
     this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
-    if (!this.#parts.suspectTurn.isFree(this)) return false;
+    if (!suspectTurn.isFree(this) || this.#running.hasSuspect()) return false;
     return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
   }
 
@@ -163,70 +187,57 @@ export class CommitLoop {
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {
-    const { queue, health } = this.#parts;
-    this.#isBusy = false;
-    this.#parts.suspectTurn.end(this);
+    this.#endTurn(commit);
     if (this.#isClosed) {
       // The commit may have happened, but nobody may rely on it.
       failItems(commit, this.#closedBy);
       return;
     }
-    if (this.#failures > 0) health.recordRecovery();
-    this.#failures = 0;
+    if (this.#pause.isFailing) this.#parts.health.recordRecovery();
+    this.#pause.recordSuccess();
     applyResult(this.#context(), commit, result);
-    if (queue.isEmpty()) this.#arm();
+    this.#continue();
+  }
+
+  #continue(): void {
+    if (this.#startWork()) return;
+    if (this.#parts.queue.isEmpty()) this.#arm();
     else this.#request();
+  }
+
+  /** Another loop may claim a suspect now. */
+  #endTurn({ claims }: PendingCommit): void {
+    if (claims.some(isSuspectClaim)) this.#parts.suspectTurn.end(this);
   }
 
   /** `commits`: one commit, or the parts of one that was divided. */
   #fail(commits: readonly PendingCommit[], error: unknown): void {
-    const { clock, queue, guardSaver, health } = this.#parts;
-    this.#parts.suspectTurn.end(this);
+    const { queue, guardSaver, health } = this.#parts;
     if (this.#isClosed) {
       for (const commit of commits) failItems(commit, this.#closedBy);
       return;
     }
     guardSaver.recordFailure();
-    this.#failures++;
     for (const commit of commits) {
       queue.restore(commit.settles, commit.written, commit.hints);
       applyFailure(this.#context(), commit, error);
       this.#mayHaveUnknownSuspect ||= commit.claims.some(isSuspectClaim);
     }
-    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1));
-    this.#cancelPause = clock.alarm(pauseMs, () => {
-      this.#isBusy = false;
-      this.#request();
-    });
+    this.#pause.begin(() => this.#continue());
     health.recordFailure(error);
   }
 
   /** The store refused the content of the commit: only the items that cause it fail. */
   async #recover(commit: PendingCommit): Promise<void> {
     const { parts, error } = await this.#refusals.recover(commit);
-    if (parts.length > 0 || this.#isClosed) {
-      this.#fail(parts, error);
-      return;
-    }
-    this.#isBusy = false;
-    this.#parts.suspectTurn.end(this);
-    this.#request();
+    this.#endTurn(commit);
+    if (parts.length > 0 || this.#isClosed) this.#fail(parts, error);
   }
 
   /** One alarm, for the earliest lane or the next guard state to save. */
   #arm(): void {
-    const { clock, time } = this.#parts;
     this.onIdle?.();
-    const at = this.#nextAt();
-    if (at === this.#alarmAt) return;
-    this.#cancelAlarm?.();
-    this.#cancelAlarm = undefined;
-    this.#alarmAt = at;
-    if (!Number.isFinite(at)) return;
-    this.#cancelAlarm = clock.alarm(time.msUntil(at), () => {
-      this.#alarmAt = Number.POSITIVE_INFINITY;
-      this.#request();
-    });
+    this.#alarm.set(this.#nextAt());
   }
 
   /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */

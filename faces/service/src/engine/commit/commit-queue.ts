@@ -113,9 +113,14 @@ export class CommitQueue {
     return this.#settles.length;
   }
 
+  /** The number of items about tasks that wait. */
+  itemCount(): number {
+    const count = this.#creates.length + this.#settles.length + this.#cancels.length;
+    return count + this.#retryNows.length;
+  }
+
   isEmpty(): boolean {
-    const waiting = this.#creates.length + this.#settles.length + this.#cancels.length;
-    return waiting + this.#retryNows.length + this.#changed.size + this.#hints.length === 0;
+    return this.itemCount() + this.#changed.size + this.#hints.length === 0;
   }
 
   /** Takes at most `max` items, but always one create if there is one. */

@@ -1,0 +1,158 @@
+/** Tests of commits that overlap: in a shared store, a second commit starts while many items wait. */
+import { seededRandom, virtualClock } from "@redrive/core";
+import { expect, it } from "vitest";
+import type { Batch, CommitResult } from "../model/batch.ts";
+import type { Store } from "../model/store.ts";
+import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import { laneOf } from "../model/task.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import {
+  batch as batchOf,
+  claimOf,
+  create,
+  pinnedTask,
+  settle,
+  T0,
+  TENANT,
+} from "../stores/store.testing.ts";
+import { Engine } from "./engine.ts";
+
+/** Far enough that no task is due. */
+const LATER = T0 + 3_600_000;
+
+interface HeldCommit {
+  readonly batch: Batch;
+  readonly release: () => Promise<void>;
+}
+
+interface Options {
+  readonly exclusive?: boolean;
+  readonly overlapItems?: number;
+  /** Which commits wait until they are released. Default: those with new tasks. */
+  readonly holds?: (batch: Batch) => boolean;
+  /** Fills the store before the engine starts. */
+  readonly prepare?: (store: Store) => Promise<void>;
+}
+
+/** An engine with commits that a test holds, or lets fail. */
+async function setup({ exclusive = false, overlapItems, holds, prepare }: Options = {}) {
+  const clock = virtualClock(T0);
+  const inner = memoryStore({ exclusive, clock });
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  await inner.addPolicy({ ...policy, document: "{}" });
+  await prepare?.(inner);
+  const held: HeldCommit[] = [];
+  const test = { fails: false, claimChecks: 0 };
+  const isHeld = holds ?? (({ creates }: Batch) => creates.length > 0);
+  const hold = (batch: Batch) =>
+    new Promise<CommitResult>((resolve) => {
+      held.push({ batch, release: async () => resolve(await inner.commit(batch)) });
+    });
+  const store: Store = wrapped(inner, {
+    commit: (batch) => {
+      if (test.fails) return Promise.reject(new Error("lost"));
+      return isHeld(batch) ? hold(batch) : inner.commit(batch);
+    },
+    claimsOf: (nodeId, limit) => {
+      test.claimChecks++;
+      return inner.claimsOf(nodeId, limit);
+    },
+  });
+  const random = seededRandom("overlap");
+  const options = { clock, random, store, nodeId: "node", overlapItems, deliver: () => {} };
+  const engine = await Engine.open(options);
+  await engine.start();
+  const stored: number[] = [];
+  const enqueue = (count: number) => {
+    for (let n = 0; n < count; n++) {
+      const task = pinnedTask({ createdAt: T0, scheduledAt: LATER });
+      const done = () => void stored.push(n);
+      engine.create(task, null, done, () => {});
+    }
+  };
+  const sizes = () => held.map(({ batch: { creates } }) => creates.length);
+  return { clock, held, stored, enqueue, sizes, test };
+}
+
+it("a second commit starts beside the first one, and its result waits for the first", async () => {
+  const { clock, held, stored, enqueue, sizes } = await setup();
+  enqueue(500);
+  await clock.advance(1);
+  expect(sizes()).toEqual([256, 244]);
+  await held[1]?.release();
+  await clock.advance(1);
+  expect(stored).toEqual([]);
+  await held[0]?.release();
+  await clock.advance(1);
+  expect(stored).toEqual(Array.from({ length: 500 }, (_, n) => n));
+});
+
+it("no third commit starts, and few items wait for the next commit", async () => {
+  const { clock, held, enqueue, sizes } = await setup();
+  enqueue(300);
+  await clock.advance(1);
+  expect(sizes()).toEqual([256]);
+  enqueue(500);
+  await clock.advance(1);
+  expect(sizes()).toEqual([256, 256]);
+  await held[0]?.release();
+  await clock.advance(1);
+  expect(sizes()).toEqual([256, 256, 256]);
+});
+
+it("an exclusive store gets one commit at a time", async () => {
+  const { clock, held, enqueue, sizes } = await setup({ exclusive: true });
+  enqueue(500);
+  await clock.advance(1);
+  expect(sizes()).toEqual([256]);
+  await held[0]?.release();
+  await clock.advance(1);
+  expect(sizes()).toEqual([256, 244]);
+});
+
+/** Stores one task that was abandoned twice at each destination. */
+async function addSuspects(store: Store, destinations: readonly string[]): Promise<void> {
+  const creates = destinations.map((destination) => create({ scheduledAt: T0, destination }));
+  await store.commit(batchOf({ now: T0, creates }));
+  const partitions = Array.from({ length: store.partitions }, (_, partition) => partition);
+  const claims = destinations.map((destination) => claimOf("first", { destination, partitions }));
+  const result = await store.commit(batchOf({ now: T0, claims }));
+  const abandoned = { lane: laneOf(1, 2), abandonedCount: 2, nextAttemptAt: T0 } as const;
+  const settles = result.claims.flatMap(({ tasks }) => tasks.map((one) => settle(one, abandoned)));
+  expect(settles).toHaveLength(destinations.length);
+  await store.commit(batchOf({ now: T0, settles }));
+}
+
+it("only one of two running commits claims a suspect", async () => {
+  const isSuspect = ({ claims }: Batch) => claims.some(({ lane }) => lane === "suspect");
+  const { clock, held, enqueue } = await setup({
+    overlapItems: 1,
+    holds: ({ nodeId }) => nodeId === "node",
+    prepare: (store) => addSuspects(store, ["one", "other"]),
+  });
+  await clock.advance(1);
+  expect(held.map(({ batch }) => isSuspect(batch))).toEqual([true]);
+  enqueue(1);
+  await clock.advance(1);
+  expect(held.map(({ batch }) => isSuspect(batch))).toEqual([true, false]);
+});
+
+it("claims are compared with the store while no commit runs, and no second commit delays that", async () => {
+  const { clock, held, enqueue, test } = await setup({ overlapItems: 1 });
+  test.fails = true;
+  enqueue(1);
+  await clock.advance(1);
+  test.fails = false;
+  await clock.advance(1000);
+  const before = test.claimChecks;
+  enqueue(1);
+  await clock.advance(4000);
+  expect([held.length, test.claimChecks]).toEqual([1, before]);
+  enqueue(1);
+  await clock.advance(1);
+  expect(held).toHaveLength(1);
+  await held[0]?.release();
+  await clock.advance(1);
+  expect(test.claimChecks).toBe(before + 1);
+  expect(held).toHaveLength(2);
+});
