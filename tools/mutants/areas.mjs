@@ -14,6 +14,8 @@ const ENGINE = [
   "engine/held-tasks",
   "engine/slow-start",
   "engine/suspects",
+  "engine/overlapping-commits",
+  "engine/commit/",
   "engine/destination/",
   "engine/events/",
   "engine/exchange.test",

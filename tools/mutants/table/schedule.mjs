@@ -111,8 +111,7 @@ const schedule = [
     {
       name: "results are applied as they arrive",
       search: "    running.apply = apply;\n    this.#applyNext();",
-      replace:
-        "    this.#running.splice(this.#running.indexOf(running), 1);\n    void apply?.();",
+      replace: "    this.#running.splice(this.#running.indexOf(running), 1);\n    void apply?.();",
     },
     {
       name: "a commit starts while another one writes a row",
