@@ -19,7 +19,7 @@ const LIMIT_MS = 300_000;
 const running = new Set();
 for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
   process.once(signal, () => {
-    for (const child of running) child.kill(signal);
+    for (const child of running) endGroup(child, signal);
     process.exit(1);
   });
 }
@@ -67,13 +67,23 @@ async function vitest(args, env) {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: "ignore",
+    detached: true,
   });
   running.add(child);
-  const limit = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
+  const limit = setTimeout(() => endGroup(child, "SIGKILL"), LIMIT_MS);
   const [code] = await once(child, "exit");
   clearTimeout(limit);
   running.delete(child);
   return code;
+}
+
+/**
+ * Ends Vitest and its workers. A worker in an endless loop would outlive Vitest.
+ * @param {import("node:child_process").ChildProcess} child
+ * @param {NodeJS.Signals} signal
+ */
+function endGroup(child, signal) {
+  if (child.pid !== undefined) process.kill(-child.pid, signal);
 }
 
 /** @param {string} report */
