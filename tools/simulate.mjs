@@ -1,12 +1,12 @@
 /**
- * Simulate: runs the seeds of the simulation on all cores, one process per core. The processes run a
- * bundle: in a module of Vitest, each use of an imported name is a lookup, which costs 7%.
+ * Simulate: runs the seeds of the simulation in processes of their own, one per share of the seeds. The
+ * processes run a bundle: in a module of Vitest, each use of an imported name is a lookup, and a worker
+ * of Vitest has the usual young generation.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { spawnAndCollect } from "./setup/command.mjs";
 import { say, seconds } from "./setup/progress.mjs";
 import { inRoot, root } from "./setup/root.mjs";
 
@@ -21,22 +21,43 @@ const conditions = ["redrive-source", "node"];
 
 const BUNDLE = "share.mjs";
 
+/** @typedef {{ isPassed: boolean, output: string }} ShareResult */
+
 /**
- * Returns whether all seeds passed. A process that fails prints the seed.
+ * Runs the seeds on all cores. Returns whether all of them passed. A process that fails prints the seed.
  * @param {number} seeds
  */
 export async function simulateSeeds(seeds) {
-  const folder = mkdtempSync(join(tmpdir(), "redrive-simulation-"));
+  const shares = availableParallelism();
+  say(`Simulating ${seeds} seeds in ${shares} processes`);
   const startMs = performance.now();
+  const results = await inBundle((folder) =>
+    Promise.all(Array.from({ length: shares }, (_, share) => runShare(folder, share, shares))),
+  );
+  for (const { output } of results) say(output);
+  say(`  ended after ${seconds(performance.now() - startMs, 0)}`);
+  return results.every(({ isPassed }) => isPassed);
+}
+
+/**
+ * Runs one share of the seeds: every seed that leaves the remainder `share` when divided by `shares`.
+ * @param {number} share
+ * @param {number} shares
+ * @returns {Promise<ShareResult>}
+ */
+export async function simulateShare(share, shares) {
+  return await inBundle((folder) => runShare(folder, share, shares));
+}
+
+/**
+ * @template T
+ * @param {(folder: string) => Promise<T>} work
+ */
+async function inBundle(work) {
+  const folder = mkdtempSync(join(tmpdir(), "redrive-simulation-"));
   try {
     await bundle(folder);
-    const shares = availableParallelism();
-    say(`Simulating ${seeds} seeds in ${shares} processes`);
-    const results = await Promise.all(
-      Array.from({ length: shares }, (_, share) => runShare(folder, share, shares)),
-    );
-    say(`  ended after ${seconds(performance.now() - startMs, 0)}`);
-    return results.every((isPassed) => isPassed);
+    return await work(folder);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -66,16 +87,16 @@ async function bundle(folder) {
  * @param {string} folder
  * @param {number} share
  * @param {number} shares
+ * @returns {Promise<ShareResult>}
  */
 async function runShare(folder, share, shares) {
   const args = [...SIMULATION_FLAGS, join(folder, BUNDLE), String(share), String(shares)];
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-  const end = () => child.kill();
-  process.once("exit", end);
-  const [code] = await once(child, "exit");
-  process.off("exit", end);
-  return code === 0;
+  let output = "";
+  const { code, problem } = await spawnAndCollect(
+    { label: "", program: process.execPath, args },
+    (text) => {
+      output += text;
+    },
+  );
+  return { isPassed: code === 0, output: `${output}${problem}`.trimEnd() };
 }

@@ -1,6 +1,6 @@
 /**
  * `npm run test:long`: runs what `npm test` runs, with more repetitions. The simulation runs ten
- * thousand seeds instead of 500 (and including those) on all cores, the faces agree on a thousand
+ * thousand seeds instead of 2,000 (and including those) on all cores, the faces agree on a thousand
  * documents instead of 250, the labs run in full, every property test has new inputs, and the service
  * is killed more often. The dashboard shows 100,000 tasks, and axe examines each of its pages in both
  * looks. A failure prints the seed that repeats it.

@@ -91,9 +91,7 @@ export class Clients {
         const taskId = result.kind === "replayed" ? result.taskId : newTask.taskId;
         const stored = this.#world.rawStore.peek(TENANT, taskId);
         const at = this.#world.clock.now();
-        this.#world.check("createAcknowledged", (one) =>
-          one.createAcknowledged?.(at, stored, task.idempotencyKey, result),
-        );
+        this.#world.check("createAcknowledged", at, stored, task.idempotencyKey, result);
         this.#planFollowUp(taskId, task, retry);
       },
       retry,
@@ -122,9 +120,7 @@ export class Clients {
     const ref = task && cancelWithCallback(task, now, this.#world.newId);
     engine.cancel(ref ?? { tenantId: TENANT, taskId }).then((result) => {
       const at = this.#world.clock.now();
-      this.#world.check("cancelAcknowledged", (checker) =>
-        checker.cancelAcknowledged?.(at, taskId, result),
-      );
+      this.#world.check("cancelAcknowledged", at, taskId, result);
     }, retry);
   }
 

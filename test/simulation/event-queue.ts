@@ -4,9 +4,10 @@
  * thousand times.
  */
 
-/** Mutable: an event that is canceled loses its function, and keeps its place. */
+/** An event that is canceled keeps its place. */
 export interface SimEvent {
-  fn: (() => void) | undefined;
+  readonly isCanceled: boolean;
+  run(): void;
 }
 
 /** More events than a seed can set. A key stays exact for 99 days of milliseconds. */

@@ -72,9 +72,7 @@ export class Operators {
       return;
     }
     engine.changeDestination(TENANT, name, change()).then((row) => {
-      this.#world.check("destinationChanged", (checker) =>
-        checker.destinationChanged?.(this.#world.clock.now(), row),
-      );
+      this.#world.check("destinationChanged", this.#world.clock.now(), row);
     }, retry);
   }
 

@@ -51,9 +51,7 @@ export class Redrivers {
       const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
       const stored = this.#world.rawStore.peek(TENANT, taskId);
       const at = this.#world.clock.now();
-      this.#world.check("createAcknowledged", (checker) =>
-        checker.createAcknowledged?.(at, stored, null, result),
-      );
+      this.#world.check("createAcknowledged", at, stored, null, result);
     };
     engine.create(redriven, null, onResult, () => {});
   }

@@ -144,8 +144,7 @@ export class SimNode {
     const stopped = () => {
       const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
       const isWithoutFault = isOnTime && this.#world.faultCount() === faultsBefore;
-      if (isFirst && isWithoutFault)
-        this.#world.check("nodeStopped", (checker) => checker.nodeStopped?.(engine.nodeId));
+      if (isFirst && isWithoutFault) this.#world.check("nodeStopped", engine.nodeId);
       killAndBoot();
     };
     void this.#jobs?.stop();

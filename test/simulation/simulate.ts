@@ -75,7 +75,7 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
     return world.isFinished();
   };
   await world.clock.runUntil(START_AT + SAFETY_MS + LIVENESS_MS, isDone);
-  world.check("finished", (checker) => checker.finished?.(world.rawStore));
+  world.check("finished", world.rawStore);
   if (world.violation !== undefined) throw world.violation;
   const { totals } = coverage;
   totals.seeds++;

@@ -78,11 +78,14 @@ export interface WorldOptions {
   readonly mutant?: Mutant;
 }
 
+type Check<Event extends CheckedEvent> = NonNullable<Checker[Event]>;
+type AnyCheck = (...details: readonly unknown[]) => void;
+
 export class World {
   readonly clock = new SimClock(START_AT);
   readonly targets: Targets;
   readonly #checkers: readonly Checker[];
-  readonly #byEvent = new Map<CheckedEvent, readonly Checker[]>();
+  readonly #checks = new Map<CheckedEvent, readonly AnyCheck[]>();
   readonly faults: Faults;
   /** Faults of the store of a single node. */
   readonly diskFaults: DiskFaults;
@@ -175,7 +178,7 @@ export class World {
     else this.#openJobs.delete(document.id);
     this.#coverage.redrive(job.status);
     if (job.status === "DONE") {
-      this.check("redriveDone", (checker) => checker.redriveDone?.(job, this.#memory));
+      this.check("redriveDone", job, this.#memory);
     }
     return isWritten;
   }
@@ -248,26 +251,26 @@ export class World {
     const at = this.clock.now();
     const event: Committed = { at, batch, result, rowsBefore, tasksBefore };
     this.#coverage.committed(event);
-    this.check("committed", (checker) => checker.committed?.(event));
+    this.check("committed", event);
     return result;
   }
 
   /** Reports an event to the checkers that want to know it. A violation ends the seed. */
-  check(event: CheckedEvent, notify: (checker: Checker) => void): void {
+  check<Event extends CheckedEvent>(event: Event, ...details: Parameters<Check<Event>>): void {
     if (this.violation !== undefined) return;
     try {
-      for (const checker of this.#checkersOf(event)) notify(checker);
+      for (const check of this.#checksOf(event)) check(...details);
     } catch (error) {
       this.violation = error;
     }
   }
 
-  #checkersOf(event: CheckedEvent): readonly Checker[] {
-    const known = this.#byEvent.get(event);
+  #checksOf(event: CheckedEvent): readonly AnyCheck[] {
+    const known = this.#checks.get(event);
     if (known !== undefined) return known;
-    const checkers = this.#checkers.filter((checker) => checker[event] !== undefined);
-    this.#byEvent.set(event, checkers);
-    return checkers;
+    const checks = this.#checkers.flatMap((checker) => checker[event] ?? []) as AnyCheck[];
+    this.#checks.set(event, checks);
+    return checks;
   }
 
   /** The network between a node and the targets. */
@@ -289,7 +292,7 @@ export class World {
         sleptMs,
         document,
       };
-      this.check("sent", (checker) => checker.sent?.(event));
+      this.check("sent", event);
       const response = this.targets.respond(task.destination, at);
       const isLate = response.afterMs > limits.attemptTimeoutMs;
       const afterMs = isLate ? limits.attemptTimeoutMs : response.afterMs;
@@ -299,13 +302,11 @@ export class World {
       const end = (result: AttemptResult) => {
         if (hasEnded) return;
         hasEnded = true;
-        this.check("resultReceived", (checker) => checker.resultReceived?.(event));
+        this.check("resultReceived", event);
         done(result);
       };
       this.clock.set(afterMs, () => {
-        this.check("attemptEnded", (checker) =>
-          checker.attemptEnded?.(event, this.clock.now(), succeeded),
-        );
+        this.check("attemptEnded", event, this.clock.now(), succeeded);
       });
       nodeClock.alarm(afterMs, () => end(resultOf(outcome, afterMs)));
       limits.signal.addEventListener("abort", () => {

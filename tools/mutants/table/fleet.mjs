@@ -142,12 +142,17 @@ const engine = [
     {
       name: "a store whose clock is set back is not followed",
       search: "isSetBack ? [reading] :",
-      replace: "isSetBack && kept.length === 0 ? [reading] :",
+      replace: "isSetBack && this.#readings.length === 0 ? [reading] :",
     },
     {
       name: "a reading is used forever",
-      search: "(one) => atMs - one.atMs < KEPT_MS",
-      replace: "(one) => atMs >= one.atMs",
+      search: "atMs - one.atMs < KEPT_MS && boundOf",
+      replace: "boundOf",
+    },
+    {
+      name: "a reading replaces one with a better bound",
+      search: "boundOf(one, atMs) > reading.offsetMs - ROUNDING_MS",
+      replace: "boundOf(one, atMs) < reading.offsetMs - ROUNDING_MS",
     },
   ]),
   inService("model/store-wrappers/timed-store.ts", [

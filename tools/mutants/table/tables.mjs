@@ -116,8 +116,8 @@ export const tables = [
     },
     {
       name: "running attempts of other nodes do not count for a share",
-      search: "Math.max(other[name], other.report[name]?.used ?? 0)",
-      replace: "other[name]",
+      search: "Math.max(slots, report.slots?.used ?? 0)",
+      replace: "slots",
     },
   ]),
   inService("stores/memory/memory-store.ts", [
@@ -128,8 +128,8 @@ export const tables = [
     },
     {
       name: "a sweep exceeds its limit",
-      search: "expired.slice(0, limit - removed.length)",
-      replace: "expired",
+      search: "    if (removed >= limit) return removed;\n",
+      replace: "",
     },
   ]),
   inService("stores/memory/memory-destinations.ts", [

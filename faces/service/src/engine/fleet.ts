@@ -176,8 +176,8 @@ export class Fleet implements FleetView<DestinationRuntime> {
       destination.limitShare(report);
       reports.push([destination, report]);
     }
-    for (const [destination] of reports) {
-      if (!isUnused(destination, now)) this.#active.add(destination);
+    for (const [destination, report] of reports) {
+      if (!isUnused(destination, report)) this.#active.add(destination);
     }
     return reports;
   }

@@ -16,6 +16,9 @@ export const MAX_DRIFT = 0.0005;
 /** A reading that is this much earlier than expected shows that the clock was set back. */
 const SET_BACK_MS = 1000;
 
+/** Sums of epoch milliseconds are rounded to a quarter of this. */
+const ROUNDING_MS = 0.001;
+
 interface Reading {
   /** The store's clock minus the monotonic clock, at least. */
   readonly offsetMs: number;
@@ -24,6 +27,7 @@ interface Reading {
 
 export class StoreClock {
   readonly #clock: Pick<Clock, "monotonicMs">;
+  /** Those that are, or may become, the one with the best bound. */
   #readings: readonly Reading[];
 
   /** `now`: a reading whose response arrives now. */
@@ -44,14 +48,20 @@ export class StoreClock {
     const reading = { offsetMs: now - atMs, atMs };
     // At the request, the store's clock was not later than the reading.
     const isSetBack = now - requestMs < this.#offsetMs(atMs) - SET_BACK_MS;
-    const kept = this.#readings.filter((one) => atMs - one.atMs < KEPT_MS);
-    this.#readings = isSetBack ? [reading] : [...kept, reading];
+    // All bounds get worse at the same rate, so a reading with a better one replaces older readings.
+    const isKept = (one: Reading) =>
+      atMs - one.atMs < KEPT_MS && boundOf(one, atMs) > reading.offsetMs - ROUNDING_MS;
+    this.#readings = isSetBack ? [reading] : [...this.#readings.filter(isKept), reading];
   }
 
   #offsetMs(nowMs: number): number {
-    const offsets = this.#readings.map(
-      ({ offsetMs, atMs }) => offsetMs - (nowMs - atMs) * MAX_DRIFT,
-    );
-    return Math.max(...offsets);
+    let best = Number.NEGATIVE_INFINITY;
+    for (const reading of this.#readings) best = Math.max(best, boundOf(reading, nowMs));
+    return best;
   }
+}
+
+/** The store's clock minus the monotonic clock, at least, if the monotonic clock runs too fast. */
+function boundOf({ offsetMs, atMs }: Reading, nowMs: number): number {
+  return offsetMs - (nowMs - atMs) * MAX_DRIFT;
 }

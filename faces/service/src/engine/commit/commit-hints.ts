@@ -3,7 +3,7 @@
  * that node leases its partition. The hint is stored with the task, so the other node finds it even if
  * this one dies.
  */
-import type { OnEnd } from "../../model/batch.ts";
+import type { OnEnd, Settle } from "../../model/batch.ts";
 import type { LaneDue } from "../../model/lane-due.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
@@ -17,31 +17,42 @@ export function hintsOf(items: CommitItems, partitions: OwnPartitions): readonly
   const { hints, creates, settles, cancels } = items;
   const count = hints.length + creates.length + settles.length + cancels.length;
   if (partitions.isSingle || count === 0) return NO_HINTS;
-  const lanes = [
-    ...hints,
-    ...creates.map(({ create }) => firstLane(create.task, partitions)),
-    ...settles.flatMap(({ settle, destination }) => {
-      const followUps = followUpLanes(settle.onEnd, partitions);
-      if (settle.status !== "PENDING") return followUps;
-      const { tenantId, taskId, lane, nextAttemptAt } = settle;
-      const partition = partitions.of(taskId);
-      const { name } = destination;
-      return [...followUps, { tenantId, destination: name, lane, partition, dueAt: nextAttemptAt }];
-    }),
-    ...cancels.flatMap(({ request }) => followUpLanes(request.onEnd, partitions)),
-  ];
-  const foreign = lanes.filter(({ partition }) => !partitions.has(partition));
+  const foreign = hints.filter(({ partition }) => !partitions.has(partition));
+  for (const { create } of creates) addFirst(foreign, create.task, partitions);
+  for (const { settle, destination } of settles) {
+    addFollowUps(foreign, settle.onEnd, partitions);
+    if (settle.status === "PENDING") addSettle(foreign, settle, destination.name, partitions);
+  }
+  for (const { request } of cancels) addFollowUps(foreign, request.onEnd, partitions);
   return foreign.length === 0 ? NO_HINTS : new EarliestDues(foreign).take();
 }
 
-function firstLane(task: NewTask, partitions: OwnPartitions): LaneDue {
-  const { tenantId, taskId, destination, scheduledAt } = task;
+function addSettle(
+  foreign: LaneDue[],
+  { tenantId, taskId, lane, nextAttemptAt: dueAt }: Settle,
+  destination: string,
+  partitions: OwnPartitions,
+): void {
   const partition = partitions.of(taskId);
-  return { tenantId, destination, lane: "first", partition, dueAt: scheduledAt };
+  if (partitions.has(partition)) return;
+  foreign.push({ tenantId, destination, lane, partition, dueAt });
+}
+
+function addFirst(foreign: LaneDue[], task: NewTask, partitions: OwnPartitions): void {
+  const { tenantId, taskId, destination, scheduledAt: dueAt } = task;
+  const partition = partitions.of(taskId);
+  if (partitions.has(partition)) return;
+  foreign.push({ tenantId, destination, lane: "first", partition, dueAt });
 }
 
 /** Only those of one status are created, but a hint without a task is harmless. */
-function followUpLanes(onEnd: OnEnd | undefined, partitions: OwnPartitions): readonly LaneDue[] {
-  const tasks = onEnd === undefined ? [] : Object.values(onEnd).flat();
-  return tasks.map((task) => firstLane(task, partitions));
+function addFollowUps(
+  foreign: LaneDue[],
+  onEnd: OnEnd | undefined,
+  partitions: OwnPartitions,
+): void {
+  if (onEnd === undefined) return;
+  for (const tasks of Object.values(onEnd)) {
+    for (const task of tasks) addFirst(foreign, task, partitions);
+  }
 }

@@ -71,8 +71,11 @@ export function reportOf(destination: DestinationRuntime, now: number): Destinat
 }
 
 /** Is nothing left to report, so that the share can be given back? */
-export function isUnused(destination: DestinationRuntime, now: number): boolean {
-  return demandOf(destination, now) === 0 && destination.admission.inFlight === 0;
+export function isUnused(
+  { admission }: DestinationRuntime,
+  { demand }: DestinationReport,
+): boolean {
+  return demand === 0 && admission.inFlight === 0;
 }
 
 /**

@@ -5,13 +5,13 @@
 import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
 import { EventColumns } from "./event-columns.ts";
 
-const BLOCK_SIZE = 500;
+const BLOCK_SIZE = 100;
 
 export class EventRing {
   readonly #size: number;
   readonly #blocks: EventColumns[] = [];
 
-  /** `size`: the number of events to keep, a multiple of 500. */
+  /** `size`: the number of events to keep, a multiple of 100. */
   constructor(size: number) {
     if (size % BLOCK_SIZE !== 0)
       throw new RangeError(`size ${size} is no multiple of ${BLOCK_SIZE}`);

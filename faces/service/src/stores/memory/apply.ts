@@ -64,7 +64,7 @@ export function applyCreate(tables: Tables, create: Create, writer: Writer): Cre
     tables.keys.set(keyOf(tenantId, idempotencyKey), entry);
   }
   const source = task.redrivenFrom && tables.rows.find(tenantId, task.redrivenFrom);
-  if (source) tables.rows.move(source, { redrivenTo: taskId });
+  if (source) tables.rows.move(source, { ...source.state, redrivenTo: taskId });
   return insert(tables, task, claimVersion, writer);
 }
 
@@ -126,6 +126,7 @@ function freshState(task: NewTask): TaskState {
 function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
   const { attemptNumber, claimEpoch } = row.state;
   tables.rows.move(row, {
+    ...row.state,
     status: "IN_FLIGHT",
     attemptNumber: attemptNumber + 1,
     claimEpoch: claimEpoch + 1,
@@ -147,6 +148,7 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
   const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;
   const ended = status !== "PENDING";
   tables.rows.move(row, {
+    ...row.state,
     status,
     reason: status === settle.status ? settle.reason : "aborted",
     lane: settle.lane,
@@ -157,9 +159,8 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
     claimedAt: null,
     lastDelayMs: settle.lastDelayMs,
     abandonedCount: settle.abandonedCount,
-    ...(attempt === null
-      ? { lastError: settle.lastError ?? row.state.lastError }
-      : { lastStatus: attempt.responseStatus, lastError: attempt.errorMessage }),
+    lastStatus: attempt === null ? row.state.lastStatus : attempt.responseStatus,
+    lastError: attempt === null ? (settle.lastError ?? row.state.lastError) : attempt.errorMessage,
     finishedAt: ended ? now : null,
   });
   if (ended) end(tables, row, settle.onEnd, now);
@@ -194,12 +195,17 @@ export function applyCancel(tables: Tables, ref: CancelRequest, { now }: Writer)
   if (status === "CANCELLED") return { kind: "cancelled" };
   if (isEnded(status)) return { kind: "ended", status };
   if (status === "PENDING") {
-    tables.rows.move(row, { status: "CANCELLED", reason: "aborted", finishedAt: now });
+    tables.rows.move(row, {
+      ...row.state,
+      status: "CANCELLED",
+      reason: "aborted",
+      finishedAt: now,
+    });
     end(tables, row, ref.onEnd, now);
     return { kind: "cancelled" };
   }
   const requestedAt = cancelRequestedAt ?? now;
-  tables.rows.move(row, { cancelRequestedAt: requestedAt });
+  tables.rows.move(row, { ...row.state, cancelRequestedAt: requestedAt });
   return { kind: "requested", cancelRequestedAt: requestedAt };
 }
 
@@ -208,7 +214,7 @@ export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): Re
   if (row === undefined) return { kind: "unknown" };
   const { status, nextAttemptAt, lane } = row.state;
   if (status !== "PENDING") return { kind: "not-pending", status };
-  if (nextAttemptAt > now) tables.rows.move(row, { nextAttemptAt: now });
+  if (nextAttemptAt > now) tables.rows.move(row, { ...row.state, nextAttemptAt: now });
   return { kind: "rescheduled", destination: row.task.destination, lane };
 }
 

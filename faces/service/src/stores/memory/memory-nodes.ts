@@ -45,8 +45,6 @@ interface Fleet {
   readonly now: number;
 }
 
-type SlotName = "slots" | "retrySlots";
-
 export class MemoryNodes {
   readonly #clock: () => number;
   readonly #isExclusive: boolean;
@@ -156,20 +154,19 @@ export class MemoryNodes {
       const slot = slots.get(id);
       if (slot !== undefined) others.push(slot);
     }
-    const granted = (name: SlotName) => (isTaken ? 0 : grant(report[name], others, name));
-    const granting = granted("slots");
-    const maxRetries = report.slots === null ? Number.POSITIVE_INFINITY : granting;
-    const retrySlots = Math.min(granted("retrySlots"), maxRetries);
-    const slot = { report, slots: granting, retrySlots };
+    const granted = isTaken ? 0 : grant(report.slots, slotsTaken(others));
+    const maxRetries = report.slots === null ? Number.POSITIVE_INFINITY : granted;
+    const retries = isTaken ? 0 : grant(report.retrySlots, retrySlotsTaken(others));
+    const retrySlots = Math.min(retries, maxRetries);
     if (isUnused(report)) slots.delete(nodeId);
-    else slots.set(nodeId, slot);
+    else slots.set(nodeId, { report, slots: granted, retrySlots });
     const row = this.#rows.get(key);
     return {
       row: row === undefined || row.version === report.version ? null : row,
-      slots: slot.slots,
-      retrySlots: slot.retrySlots,
-      rate: isTaken ? null : this.#reserve(report.rate, keyOf(key, "calls"), now),
-      retryRate: isTaken ? null : this.#reserve(report.retryRate, keyOf(key, "retries"), now),
+      slots: granted,
+      retrySlots,
+      rate: isTaken ? null : this.#reserve(report.rate, key, "calls", now),
+      retryRate: isTaken ? null : this.#reserve(report.retryRate, key, "retries", now),
       others: sumOf(others),
     };
   }
@@ -182,8 +179,14 @@ export class MemoryNodes {
     return slots;
   }
 
-  #reserve(use: RateUse | null, key: string, now: number): RateReservation | null {
+  #reserve(
+    use: RateUse | null,
+    destination: string,
+    name: string,
+    now: number,
+  ): RateReservation | null {
     if (use === null) return null;
+    const key = keyOf(destination, name);
     const { reservation, nextAt } = reserveRate(use, this.#nextTokenAt.get(key) ?? 0, now);
     this.#nextTokenAt.set(key, nextAt);
     return reservation;
@@ -191,13 +194,21 @@ export class MemoryNodes {
 }
 
 /** At most what the shares and the running attempts of the other nodes leave. */
-function grant(use: SlotUse | null, others: readonly Slot[], name: SlotName): number {
-  if (use === null) return 0;
-  const taken = others.reduce(
-    (sum, other) => sum + Math.max(other[name], other.report[name]?.used ?? 0),
-    0,
-  );
-  return Math.max(0, Math.min(use.wanted, use.limit - taken));
+function grant(use: SlotUse | null, taken: number): number {
+  return use === null ? 0 : Math.max(0, Math.min(use.wanted, use.limit - taken));
+}
+
+function slotsTaken(others: readonly Slot[]): number {
+  let sum = 0;
+  for (const { slots, report } of others) sum += Math.max(slots, report.slots?.used ?? 0);
+  return sum;
+}
+
+function retrySlotsTaken(others: readonly Slot[]): number {
+  let sum = 0;
+  for (const { retrySlots, report } of others)
+    sum += Math.max(retrySlots, report.retrySlots?.used ?? 0);
+  return sum;
 }
 
 /** The node gives up its share. */

@@ -176,14 +176,20 @@ function discard({ rows }: Tables, tenantId: string, taskIds: readonly string[])
 
 function sweep({ rows, keys }: Tables, retention: Retention): number {
   const { now, endedBefore, deadBefore, limit } = retention;
-  const old = [...rows.all()].filter(({ state }) => {
-    const before = state.status === "EXHAUSTED" ? deadBefore : endedBefore;
-    return isEnded(state.status) && (state.finishedAt ?? now) < before;
-  });
-  const removed = old.slice(0, limit);
-  for (const row of removed) rows.remove(row);
-  const expired = [...keys].filter(([, { expiresAt }]) => expiresAt <= now);
-  const forgotten = expired.slice(0, limit - removed.length);
-  for (const [key] of forgotten) keys.delete(key);
-  return removed.length + forgotten.length;
+  let removed = 0;
+  for (const row of rows.all()) {
+    if (removed >= limit) return removed;
+    const { status, finishedAt } = row.state;
+    const before = status === "EXHAUSTED" ? deadBefore : endedBefore;
+    if (!isEnded(status) || (finishedAt ?? now) >= before) continue;
+    rows.remove(row);
+    removed++;
+  }
+  for (const [key, { expiresAt }] of keys) {
+    if (removed >= limit) break;
+    if (expiresAt > now) continue;
+    keys.delete(key);
+    removed++;
+  }
+  return removed;
 }

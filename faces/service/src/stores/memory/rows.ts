@@ -118,10 +118,10 @@ export class Rows {
     return this.#byRef.get(ref);
   }
 
-  /** Changes the state of a row and updates every index. */
-  move(row: Row, change: Partial<TaskState>): void {
+  /** Gives a row a new state and updates every index. */
+  move(row: Row, state: TaskState): void {
     this.#leave(row);
-    row.state = { ...row.state, ...change };
+    row.state = state;
     row.whole = undefined;
     this.#enter(row);
   }
