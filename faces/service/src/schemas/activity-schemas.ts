@@ -1,11 +1,12 @@
 /** Activity schemas: the last hour of a tenant and of a destination, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import {
   DESTINATION_MEASURES,
   type DestinationMeasure,
   TENANT_MEASURES,
   type TenantMeasure,
 } from "../operations/activity/activity-counts.ts";
+import { Type } from "./schema-builder.ts";
 
 const Counts = Type.Array(Type.Number(), { description: "Sixty values, the oldest first." });
 

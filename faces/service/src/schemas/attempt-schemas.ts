@@ -1,5 +1,6 @@
 /** Attempt schemas: the log of attempts in responses of the API, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 import { Wait } from "./wait-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);

@@ -1,5 +1,6 @@
 /** Batch schemas: the response of the API to a batch of tasks, as JSON Schema and as a type. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 
 export const BatchResult = Type.Object({
   accepted: Type.Integer(),

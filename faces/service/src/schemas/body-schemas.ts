@@ -1,5 +1,6 @@
 /** Body schemas: the responses of the API for stored bodies, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 
 export const UploadedBody = Type.Object({
   bodyRef: Type.String({ description: "For the field bodyRef of new tasks." }),

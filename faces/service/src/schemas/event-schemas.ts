@@ -1,5 +1,6 @@
 /** Event schemas: the query of `GET /events`, and an event as readers get it. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 import { Wait } from "./wait-schemas.ts";
 
 export const EventQuery = Type.Object(

@@ -3,9 +3,10 @@
  * destinations. Core alone validates policies and destinations.
  */
 import { policySchema } from "@redrive/core";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import { LANES } from "../model/task.ts";
+import { Type } from "./schema-builder.ts";
 import { filterFields } from "./task-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);

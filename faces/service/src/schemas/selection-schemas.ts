@@ -2,9 +2,10 @@
  * Selection schemas: counts, ids and values of tasks that match a filter, and operations on many
  * tasks, as JSON Schema and as types.
  */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { MAX_ID_PAGE } from "../model/task-query.ts";
 import { SUGGESTED_FIELDS } from "../operations/selection/suggest-values.ts";
+import { Type } from "./schema-builder.ts";
 import { filterFields, Status } from "./task-schemas.ts";
 
 const filter = { status: Type.Optional(Status), ...filterFields };

@@ -1,5 +1,6 @@
 /** Setting schemas: the API keys and the alerts of a service, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
 const NullableText = Type.Union([Type.String(), Type.Null()]);

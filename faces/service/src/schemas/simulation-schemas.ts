@@ -1,5 +1,6 @@
 /** Simulation schemas: the request and the response of a simulation, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
+import { Type } from "./schema-builder.ts";
 
 const Seed = Type.Union([Type.Integer({ minimum: 0 }), Type.String({ maxLength: 64 })], {
   description: "The same seed gives the same result. Default: 1.",

@@ -4,9 +4,10 @@
  * here is documentation.
  */
 import { policySchema } from "@redrive/core";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { TASK_STATUSES } from "../model/task.ts";
 import { StatusNumber } from "./attempt-schemas.ts";
+import { Type } from "./schema-builder.ts";
 import { CurrentWait } from "./wait-schemas.ts";
 
 export const Status = Type.Enum([...TASK_STATUSES]);

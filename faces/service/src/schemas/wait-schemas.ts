@@ -1,6 +1,7 @@
 /** Wait schemas: the waits of tasks and attempts in the API, as JSON Schema and as types. */
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import type { WaitCause } from "../model/task.ts";
+import { Type } from "./schema-builder.ts";
 
 const WAIT_CAUSES: readonly WaitCause[] = [
   "policy",

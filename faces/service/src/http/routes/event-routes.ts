@@ -1,9 +1,9 @@
 /** Event routes: `GET /events`, what happens on this node as server-sent events. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { Type } from "typebox";
 import type { EngineEvent } from "../../engine/events/engine-event.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
 import { EventQuery } from "../../schemas/event-schemas.ts";
+import { Type } from "../../schemas/schema-builder.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
 
 const HEADERS = {

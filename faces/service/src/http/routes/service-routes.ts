@@ -1,8 +1,8 @@
 /** Service routes: liveness, readiness, metrics and API documentation. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
+import { Type } from "../../schemas/schema-builder.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
 import {
   REVALIDATE,

@@ -1,7 +1,8 @@
 /** Session routes: sign a browser in with an API key, show who is signed in, and sign out. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { serviceError } from "../../model/errors.ts";
+import { Type } from "../../schemas/schema-builder.ts";
 import type { Caller } from "../access/access.ts";
 import { sessionCookie } from "../access/sessions.ts";
 import { type AddRoutes, callerOf, type HttpContext } from "../context/http-context.ts";
