@@ -5,7 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { relative, sep } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { filesBelow } from "./setup/fingerprint.mjs";
 import { builtWorkspaces, inRoot, root } from "./setup/root.mjs";
 import { compileSnippets } from "./snippets/compile.ts";
@@ -21,7 +21,12 @@ const snippets = documents
     return snippetsOf(name, readFileSync(path, "utf8"));
   });
 const compiled = await compileSnippets(snippets);
-afterAll(compiled.remove);
+// A block may write files, and other tests use the same process.
+beforeAll(() => process.chdir(compiled.folder));
+afterAll(() => {
+  process.chdir(root);
+  compiled.remove();
+});
 
 const located = (list: readonly Snippet[]) =>
   list.map((snippet) => [locationOf(snippet), snippet] as const);

@@ -14,6 +14,8 @@ export interface Compiled {
   readonly files: ReadonlyMap<Snippet, string>;
   /** The compiler errors, with the lines of the documents. */
   readonly problems: readonly string[];
+  /** The folder of the files. */
+  readonly folder: string;
   /** Removes the folder. */
   readonly remove: () => void;
 }
@@ -50,6 +52,7 @@ export async function compileSnippets(snippets: readonly Snippet[]): Promise<Com
   }
   return {
     files,
+    folder,
     problems: files.size === 0 ? [] : await problemsOf(folder, files),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
