@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildPackages } from "./setup/build.mjs";
 import { findProgram, runCommand, SetupFailed } from "./setup/command.mjs";
+import { installPackages } from "./setup/install.mjs";
 import { withLock } from "./setup/lock.mjs";
 import { installPacked } from "./setup/packed.mjs";
 import { say } from "./setup/progress.mjs";
@@ -70,7 +71,8 @@ export function declaredNeeds(text, file) {
 }
 
 /**
- * Installs the declared needs and returns those that are still missing.
+ * Installs the npm packages and the declared needs, and returns those that are still missing. The system
+ * packages are installed meanwhile: both mostly wait for the network and the disk.
  * @param {readonly string[]} files absolute paths of test files
  * @returns {Promise<Missing[]>}
  */
@@ -80,14 +82,19 @@ export async function meetNeeds(files) {
     needs: declaredNeeds(readFileSync(file, "utf8"), file),
   }));
   const wanted = new Set(declarations.flatMap((declaration) => declaration.needs));
-  if (wanted.has("build")) await buildPackages();
-  if (wanted.has("packed")) await installPacked();
-  await installMissing(missingAmong(wanted));
+  await Promise.all([installWithNpm(wanted), installMissing(missingAmong(wanted))]);
   return missingAmong(wanted).map((need) => ({
     need,
     command: installCommand(need),
     files: declarations.filter(({ needs }) => needs.includes(need)).map(({ file }) => file),
   }));
+}
+
+/** @param {ReadonlySet<string>} wanted */
+async function installWithNpm(wanted) {
+  await installPackages();
+  if (wanted.has("build")) await buildPackages();
+  if (wanted.has("packed")) await installPacked();
 }
 
 /**

@@ -13,6 +13,7 @@ import { inRoot, root } from "./setup/root.mjs";
  * @property {readonly string[]} except folders below those that belong to another suite
  * @property {boolean} isolated one process per file: slower, but ends what a file leaves running
  * @property {boolean} [onRequest] runs only if it is named, because it takes long
+ * @property {boolean} [usesPackages] uses packages, not their files, so it can run on the build
  */
 
 /** @type {readonly Suite[]} */
@@ -34,14 +35,27 @@ export const suites = [
     roots: ["test"],
     except: ["test/browser", "test/fleet", "test/large"],
     isolated: true,
+    usesPackages: true,
   },
-  { name: "browser", roots: ["test/browser"], except: [], isolated: true },
+  { name: "browser", roots: ["test/browser"], except: [], isolated: true, usesPackages: true },
   { name: "fleet", roots: ["test/fleet"], except: [], isolated: true, onRequest: true },
   { name: "large", roots: ["test/large"], except: [], isolated: true, onRequest: true },
 ];
 
 /** Set by `tools/test.mjs`: files with missing needs, one per line. */
 export const EXCLUDED_FILES_VARIABLE = "REDRIVE_LEFT_OUT";
+
+/** Set by `tools/test.mjs`: the build is that of the current sources. */
+export const BUILT_VARIABLE = "REDRIVE_IS_BUILT";
+
+/**
+ * Whether the packages that a suite imports are the build. Started without `npm test`, Vitest cannot know
+ * whether there is a current one, and uses the sources.
+ * @param {Suite} suite
+ */
+export function isOnBuild({ usesPackages = false }) {
+  return usesPackages && process.env[BUILT_VARIABLE] === "true";
+}
 
 /** @param {Suite} suite */
 export function globsOf(suite) {

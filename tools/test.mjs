@@ -6,12 +6,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { meetNeeds } from "./needs.mjs";
+import { isBuildCurrent } from "./setup/build.mjs";
 import { SetupFailed } from "./setup/command.mjs";
-import { installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
 import { say } from "./setup/progress.mjs";
 import { root } from "./setup/root.mjs";
-import { EXCLUDED_FILES_VARIABLE, filesOf, suites } from "./suites.mjs";
+import { BUILT_VARIABLE, EXCLUDED_FILES_VARIABLE, filesOf, suites } from "./suites.mjs";
 import { withRunFolder } from "./test-run.mjs";
 
 /** @typedef {import("./tally-reporter.mjs").Tally} Tally */
@@ -31,7 +31,6 @@ const selection = select(process.argv.slice(2));
 /** @type {readonly Missing[]} */
 let missing = [];
 try {
-  await installPackages();
   missing = await meetNeeds(selectedFiles());
   const isAllExcluded = missing.length > 0 && excludedFiles().length === selectedFiles().length;
   const { code, tally } = isAllExcluded ? ALL_EXCLUDED : await runTests();
@@ -78,6 +77,7 @@ async function runTests() {
     const code = await run.vitest(vitestArgs(), {
       REDRIVE_TALLY_FILE: tallyFile,
       [EXCLUDED_FILES_VARIABLE]: excludedFiles().join("\n"),
+      [BUILT_VARIABLE]: String(isBuildCurrent()),
     });
     return { code, tally: readTally(tallyFile) };
   });

@@ -18,6 +18,11 @@ export async function buildPackages() {
   await buildPages();
 }
 
+/** Whether the build of the packages is that of the current sources. */
+export function isBuildCurrent() {
+  return isBuilt(sourcesStamp());
+}
+
 /** Changes whenever a source of the packages or of the pages changes. */
 export function buildStamp() {
   return `${sourcesStamp()} ${pagesStamp()} ${fingerprint(publishedFiles(), [])}`;

@@ -1,11 +1,18 @@
 /**
  * Progress: prints what is running and, after two seconds, for how long. On a terminal it redraws one
- * line; elsewhere it prints a new line every five seconds.
+ * line; elsewhere it prints a new line every five seconds. Of work that runs at the same time, the line
+ * is that of what started first.
  */
 
 const QUIET_MS = 2_000;
 const TERMINAL_TICK_MS = 250;
 const PLAIN_TICK_MS = 5_000;
+
+/**
+ * What is running, the first first. `isAlone`: nothing else has run meanwhile.
+ * @type {Set<{ isAlone: boolean }>}
+ */
+const running = new Set();
 
 /** @param {string} line */
 export function say(line) {
@@ -21,10 +28,14 @@ export function say(line) {
 export function startProgress(label, detail = () => "") {
   const startMs = performance.now();
   const isTerminal = process.stdout.isTTY === true;
+  const own = { isAlone: running.size === 0 };
+  for (const other of running) other.isAlone = false;
+  running.add(own);
   say(label);
   const tick = () => {
     const elapsedMs = performance.now() - startMs;
-    if (elapsedMs < QUIET_MS) return;
+    const [first] = running;
+    if (elapsedMs < QUIET_MS || first !== own) return;
     if (isTerminal) rewriteLine(`  ${seconds(elapsedMs, 0)}  ${detail()}`);
     else say(`  still running, ${seconds(elapsedMs, 0)}`);
   };
@@ -32,8 +43,10 @@ export function startProgress(label, detail = () => "") {
   return {
     end(outcome) {
       clearInterval(timer);
+      running.delete(own);
       if (isTerminal) rewriteLine("");
-      say(`  ${outcome} in ${seconds(performance.now() - startMs, 1)}`);
+      const what = own.isAlone ? "" : `${label}: `;
+      say(`  ${what}${outcome} in ${seconds(performance.now() - startMs, 1)}`);
     },
   };
 }
