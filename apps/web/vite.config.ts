@@ -51,7 +51,7 @@ export default defineConfig({
           groups: [
             {
               name: "parts",
-              test: /src\/(?:app|chart|components|views\/curve\/waits-chart|exports\/export-menu|schedule\/schedule\.ts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client)|policy\/(?:compiled-policy|backoff|delay-curve|jitter|policy|preset-policies|presets|error-classes|status-range)\.ts|time\/duration|text\/policy-summary)/u,
+              test: /src\/(?:app|chart|components|views\/curve\/waits-chart|exports\/export-menu|schedule\/schedule\.ts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client)|policy\/(?:compiled-policy|backoff|own-delay|jitter|policy|preset-policies|presets|error-classes|status-range)\.ts|time\/duration|text\/policy-summary)/u,
             },
           ],
         },

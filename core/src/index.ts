@@ -37,7 +37,9 @@ export {
 } from "./decide/explain.ts";
 export { type KeyHeader, parseKeyHeader } from "./decide/idempotency-key.ts";
 export {
+  ABORTED,
   classifyOutcome,
+  FAULT,
   grpcOutcome,
   type Outcome,
   recordedOutcome,

@@ -3,29 +3,33 @@
  * the AWS SDK and SQL drivers put on their errors. Fields come first and messages last, because
  * messages differ between runtimes.
  */
+import { type ErrorClass, GRPC_CODES } from "../policy/error-classes.ts";
+import { ABORTED, FAULT, type Outcome } from "./outcome.ts";
 
-import { ERROR_CLASSES, type ErrorClass, GRPC_CODES } from "../policy/error-classes.ts";
-import type { Outcome } from "./outcome.ts";
+const errorOutcome = (errorClass: ErrorClass, sent: boolean): Outcome => ({
+  kind: "error",
+  errorClass,
+  sent,
+});
 
-type Kind = ErrorClass | "aborted" | "fault";
+const RESET = errorOutcome("reset", true);
 
 /**
- * Maps codes, names and messages to classes. The first match counts. `!` marks classes for which no
- * byte was sent. Every program that retries loads these patterns, so they are short: some codes are
- * matched by their first letters only. SQL states are codes of five characters. Only the classes that
- * fail on every attempt are listed: bad data (22), a violated constraint (23), failed authorization
- * (28), and syntax or missing rights (42).
+ * Maps codes, names and messages to outcomes. The first match counts. Every program that retries loads
+ * these patterns, so they are short: some codes are matched by their first letters only. SQL states are
+ * codes of five characters. Only the classes that fail on every attempt are listed: bad data (22), a
+ * violated constraint (23), failed authorization (28), and syntax or missing rights (42).
  */
-const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
-  ["connect!", /^(ECONNREF|E(HOST|NET)[UD]|EADDRN|UND_ERR_CONN)/],
-  ["dns!", /^(ENOTF|ESERV|ENODATA|EAI_)/],
-  ["timeout", /^([A-Z_]+TIMED?OUT|TimeoutError)$/],
-  ["protocol", /^(HPE_|ERR_HTTP|UND_ERR_(RES|H)|HTTPP)/],
-  ["tls!", /^([A-Z_]*CERT|ERR_(TLS|SSL)_|UNABLE_TO_)/],
-  ["tls", /^EPROTO$/],
-  ["aborted", /^(AbortError|ERR_CANCELED)$/],
-  ["reset", /^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))/],
-  ["fault", /^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/],
+const PATTERNS: readonly (readonly [RegExp, Outcome])[] = [
+  [/^(ECONNREF|E(HOST|NET)[UD]|EADDRN|UND_ERR_CONN)/, errorOutcome("connect", false)],
+  [/^(ENOTF|ESERV|ENODATA|EAI_)/, errorOutcome("dns", false)],
+  [/^([A-Z_]+TIMED?OUT|TimeoutError)$/, errorOutcome("timeout", true)],
+  [/^(HPE_|ERR_HTTP|UND_ERR_(RES|H)|HTTPP)/, errorOutcome("protocol", true)],
+  [/^([A-Z_]*CERT|ERR_(TLS|SSL)_|UNABLE_TO_)/, errorOutcome("tls", false)],
+  [/^EPROTO$/, errorOutcome("tls", true)],
+  [/^(AbortError|ERR_CANCELED)$/, ABORTED],
+  [/^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))/, RESET],
+  [/^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/, FAULT],
 ];
 
 /** Fields that an error may have. Anything can be thrown, so all types are guesses. */
@@ -47,7 +51,6 @@ const NETWORK_MESSAGE =
   /fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
 
 const THROWN: Outcome = { kind: "thrown" };
-const RESET: Outcome = { kind: "error", errorClass: "reset", sent: true };
 
 /** The outcome of a thrown value. Never throws. */
 export function classifyError(error: unknown): Outcome {
@@ -79,7 +82,7 @@ function classifyCode({ code, details }: Fields): Outcome | undefined {
   // grpc-js uses numeric codes and always adds `details`.
   const name = typeof details === "string" && GRPC_CODES[code as number];
   if (!name) return classifyText(code);
-  return name === "CANCELLED" ? { kind: "aborted" } : { kind: "grpc", code: name };
+  return name === "CANCELLED" ? ABORTED : { kind: "grpc", code: name };
 }
 
 /** 0 if the value is not an error status. */
@@ -97,9 +100,5 @@ function classifyName({ name, message }: Fields): Outcome | undefined {
 
 function classifyText(text: unknown): Outcome | undefined {
   if (typeof text !== "string") return undefined;
-  const mark = PATTERNS.find(([, pattern]) => pattern.test(text))?.[0];
-  const errorClass = mark?.replace("!", "") as ErrorClass;
-  const isError = ERROR_CLASSES.includes(errorClass);
-  if (isError) return { kind: "error", errorClass, sent: errorClass === mark };
-  return mark && { kind: mark as "aborted" | "fault" };
+  return PATTERNS.find(([pattern]) => pattern.test(text))?.[1];
 }

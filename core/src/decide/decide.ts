@@ -4,8 +4,9 @@
  */
 
 import type { StopReason } from "../errors/stop-reason.ts";
-import { delayCurveOf } from "../policy/delay-curve.ts";
+import { ceilingMsOf } from "../policy/backoff.ts";
 import { uniformInteger } from "../policy/jitter.ts";
+import { ownDelayMsOf, usesDraws } from "../policy/own-delay.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Random } from "../time/random.ts";
 import type {
@@ -102,12 +103,11 @@ export function decideUnguarded(
   const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
   if (askedMs !== undefined && hintMs > maxWaitMs) return stop("retry-after");
   const throttled = verdict === "throttled";
-  const curve = delayCurveOf(policy);
   // Without jitter nothing is drawn, not even for a hint. So the stream depends only on the retries.
-  const draw = curve.draws ? random.next() : 0;
-  const ownDelayMs = curve.delayMs(attempt, previousDelayMs, draw, throttled);
+  const draw = usesDraws(policy) ? random.next() : 0;
+  const ownDelayMs = ownDelayMsOf(policy, attempt, previousDelayMs, draw, throttled);
   // Never earlier than asked and, unless jitter is NONE, not all at one instant: the spread is added.
-  const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
+  const spreadMs = Math.max(ceilingMsOf(policy, attempt, throttled), Math.floor(hintMs / 10));
   const isAsked = askedMs !== undefined;
   const delayMs = isAsked ? hintMs + uniformInteger(0, spreadMs, draw) : ownDelayMs;
   if (delayMs > maxWaitMs) return stop("budget");

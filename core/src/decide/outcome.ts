@@ -38,6 +38,9 @@ export type Outcome =
   | ({ readonly kind: "abandoned" } & OutcomeHints);
 
 export const SUCCESS: Outcome = { kind: "success" };
+export const ABORTED: Outcome = { kind: "aborted" };
+/** A mistake in the program. A retry would repeat it. */
+export const FAULT: Outcome = { kind: "fault" };
 
 /** The outcome of an HTTP response: 2xx is a success, the policy decides about everything else. */
 export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
@@ -48,7 +51,7 @@ export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
 /** The outcome of a gRPC call. */
 export function grpcOutcome(code: GrpcCode, pushback?: number | "refused"): Outcome {
   if (code === "OK") return SUCCESS;
-  if (code === "CANCELLED") return { kind: "aborted" };
+  if (code === "CANCELLED") return ABORTED;
   if (pushback === "refused") return { kind: "grpc", code, refused: true };
   return { kind: "grpc", code, ...(pushback !== undefined && { retryAfterMs: pushback }) };
 }
@@ -67,16 +70,13 @@ export function recordedOutcome(status: number): Outcome {
 export function classifyOutcome(policy: Policy, outcome: Outcome): Verdict {
   if (outcome.verdict !== undefined) return outcome.verdict;
   if (outcome.refused && outcome.kind !== "success") return "terminal";
-  switch (outcome.kind) {
-    case "status":
-      return verdictByList(policy.retryableStatusCodes, outcome.status, 429);
-    case "grpc":
-      return verdictByList(policy.retryableGrpcCodes, outcome.code, "RESOURCE_EXHAUSTED");
-    case "error":
-      return verdictByList(policy.retryableErrors, outcome.errorClass);
-    default:
-      return VERDICTS[outcome.kind];
+  const { kind } = outcome;
+  if (kind === "status") return verdictByList(policy.retryableStatusCodes, outcome.status, 429);
+  if (kind === "error") return verdictByList(policy.retryableErrors, outcome.errorClass);
+  if (kind === "grpc") {
+    return verdictByList(policy.retryableGrpcCodes, outcome.code, "RESOURCE_EXHAUSTED");
   }
+  return VERDICTS[kind];
 }
 
 /** Verdicts of the outcomes that are in no list of the policy. */

@@ -4,23 +4,18 @@
  */
 import type { Policy } from "./policy.ts";
 
-/** Maps the number of the failed attempt (1, 2, 3, ...) to a ceiling in whole ms. */
-export type Backoff = (attempt: number, throttled: boolean) => number;
-
-/** Invariant: `0 <= ceiling <= maxDelayMs`, whole, and no ceiling is lower than the previous one. */
-export function backoffOf(policy: Policy): Backoff {
-  if (policy.delaysMs) {
-    const { delaysMs } = policy;
-    return (attempt) => delaysMs[Math.min(attempt, delaysMs.length) - 1] ?? 0;
-  }
-  const { backoff, initialDelayMs, throttleDelayMs, multiplier, maxDelayMs } = policy;
-  return (attempt, throttled) => {
-    const firstMs = throttled ? throttleDelayMs : initialDelayMs;
-    // 0 stays 0. Without this check, 0 times the infinity of a huge power would be NaN.
-    if (firstMs === 0 || backoff === "FIXED") return firstMs;
-    const growth = backoff === "LINEAR" ? attempt : power(multiplier, attempt - 1);
-    return Math.floor(Math.min(maxDelayMs, firstMs * growth));
-  };
+/**
+ * The ceiling after the failed attempt number `attempt` (1, 2, 3, ...), in whole ms. Invariant:
+ * `0 <= ceiling <= maxDelayMs`, and no ceiling of a curve is lower than the previous one.
+ */
+export function ceilingMsOf(policy: Policy, attempt: number, throttled: boolean): number {
+  const { delaysMs, backoff, multiplier, maxDelayMs } = policy;
+  if (delaysMs) return delaysMs[Math.min(attempt, delaysMs.length) - 1] ?? 0;
+  const firstMs = throttled ? policy.throttleDelayMs : policy.initialDelayMs;
+  // 0 stays 0. Without this check, 0 times the infinity of a huge power would be NaN.
+  if (firstMs === 0 || backoff === "FIXED") return firstMs;
+  const growth = backoff === "LINEAR" ? attempt : power(multiplier, attempt - 1);
+  return Math.floor(Math.min(maxDelayMs, firstMs * growth));
 }
 
 /**

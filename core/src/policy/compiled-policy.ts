@@ -1,17 +1,27 @@
 /**
- * Compiled policy: computes the wait after an attempt, or why there is none. `decide` uses the same
- * delay curve, and the simulator's inner loop calls this, so the simulation matches production. A
- * property test checks that both are equal.
+ * Compiled policy: computes the wait after an attempt, or why there is none. `decide` computes
+ * waits with the same functions, and the simulator's inner loop calls this, so the simulation matches
+ * production. A property test checks that both are equal.
  */
-import { type DelayCurve, delayCurveOf } from "./delay-curve.ts";
+import { ceilingMsOf } from "./backoff.ts";
+import { ownDelayMsOf, usesDraws } from "./own-delay.ts";
 import type { Policy } from "./policy.ts";
 
 /** `next` returns these instead of a wait. */
 export const STOP_ATTEMPTS = -1;
 export const STOP_BUDGET = -2;
 
-export interface CompiledPolicy extends DelayCurve {
+export interface CompiledPolicy {
   readonly maxAttempts: number;
+
+  /** False if the policy uses no random numbers. */
+  readonly draws: boolean;
+
+  /** Maximum of the policy's own wait after `attempt`, in whole ms (before PROPORTIONAL's spread). */
+  ceilingMs(attempt: number, throttled?: boolean): number;
+
+  /** The policy's own wait after `attempt`. `previousMs` is the previous wait, 0 before the first. */
+  delayMs(attempt: number, previousMs: number, draw: number, throttled?: boolean): number;
 
   /** The wait after `attempt` failed `elapsedMs` after the start, or a stop code (negative). */
   next(
@@ -26,16 +36,16 @@ export interface CompiledPolicy extends DelayCurve {
 
 /** Compiles a policy. This creates a few closures, so keep the result. */
 export function compilePolicy(policy: Policy): CompiledPolicy {
-  const { draws, ceilingMs, delayMs } = delayCurveOf(policy);
   const { maxAttempts, totalBudgetMs, minCallMs } = policy;
   return {
     maxAttempts,
-    draws,
-    ceilingMs,
-    delayMs,
+    draws: usesDraws(policy),
+    ceilingMs: (attempt, throttled = false) => ceilingMsOf(policy, attempt, throttled),
+    delayMs: (attempt, previousMs, draw, throttled = false) =>
+      ownDelayMsOf(policy, attempt, previousMs, draw, throttled),
     next(attempt, elapsedMs, previousMs, draw, callMs = 0, throttled = false) {
       if (attempt >= maxAttempts) return STOP_ATTEMPTS;
-      const waitMs = delayMs(attempt, previousMs, draw, throttled);
+      const waitMs = ownDelayMsOf(policy, attempt, previousMs, draw, throttled);
       const endMs = elapsedMs + waitMs + Math.max(callMs, minCallMs);
       return endMs > totalBudgetMs ? STOP_BUDGET : waitMs;
     },

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../time/virtual.ts";
 import { compilePolicy } from "./compiled-policy.ts";
-import { jitterOf, uniformInteger } from "./jitter.ts";
+import { jitteredMs, uniformInteger } from "./jitter.ts";
 import { anyDraw } from "./policy.testing.ts";
 import { type JitterType, type PolicyDocument, resolvePolicy } from "./policy.ts";
 
@@ -32,7 +32,7 @@ function spread(values: readonly number[], low: number, high: number, cells: num
 
 describe("exact picks at chosen draws", () => {
   const at = (jitterType: JitterType, draw: number, extra: PolicyDocument = {}) =>
-    jitterOf(resolvePolicy({ jitterType, ...extra }))(1000, draw, 100, 250);
+    jitteredMs(resolvePolicy({ jitterType, ...extra }), 1000, draw, 100, 250);
 
   test.each([
     ["NONE", [1000, 1000, 1000, 1000]],
@@ -45,18 +45,17 @@ describe("exact picks at chosen draws", () => {
   });
 
   test("decorrelated starts from the initial delay and applies the cap before the draw", () => {
-    const jitter = jitterOf(resolvePolicy({ jitterType: "DECORRELATED", maxDelayMs: 600 }));
-    expect(jitter(100, LAST, 100, 0)).toBe(300);
-    expect(jitter(100, 0, 100, 0)).toBe(100);
-    expect(jitter(600, LAST, 100, 500)).toBe(600);
-    expect(jitter(600, 0.5, 100, 500)).toBe(350);
+    const policy = resolvePolicy({ jitterType: "DECORRELATED", maxDelayMs: 600 });
+    expect(jitteredMs(policy, 100, LAST, 100, 0)).toBe(300);
+    expect(jitteredMs(policy, 100, 0, 100, 0)).toBe(100);
+    expect(jitteredMs(policy, 600, LAST, 100, 500)).toBe(600);
+    expect(jitteredMs(policy, 600, 0.5, 100, 500)).toBe(350);
   });
 
   test("decorrelated works with its first ceiling at the cap", () => {
-    const jitter = jitterOf(
-      resolvePolicy({ jitterType: "DECORRELATED", initialDelayMs: 500, maxDelayMs: 500 }),
-    );
-    expect(jitter(500, 0.9, 500, 500)).toBe(500);
+    const curve = { initialDelayMs: 500, maxDelayMs: 500 };
+    const policy = resolvePolicy({ jitterType: "DECORRELATED", ...curve });
+    expect(jitteredMs(policy, 500, 0.9, 500, 500)).toBe(500);
   });
 
   test("the ratio sets the spread of proportional jitter", () => {

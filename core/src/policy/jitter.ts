@@ -4,34 +4,33 @@
  */
 import type { Policy } from "./policy.ts";
 
-/** Picks a wait. `draw` is in [0, 1), `firstMs` the curve's first ceiling, `previousMs` the previous wait. */
-export type Jitter = (
+/**
+ * Picks a wait. `draw` is in [0, 1), `firstMs` the curve's first ceiling, `previousMs` the previous
+ * wait. Invariant: whole, from 0 to the ceiling; only PROPORTIONAL may reach (1 + ratio) times it.
+ */
+export function jitteredMs(
+  { jitterType, jitterRatio, maxDelayMs = 0 }: Policy,
   ceilingMs: number,
   draw: number,
   firstMs: number,
   previousMs: number,
-) => number;
-
-/** Invariant: a whole wait from 0 to the ceiling; only PROPORTIONAL may reach (1 + ratio) times it. */
-export function jitterOf({ jitterType, jitterRatio, maxDelayMs = 0 }: Policy): Jitter {
-  return (ceilingMs, draw, firstMs, previousMs) => {
-    const spreadMs = Math.floor(ceilingMs * jitterRatio);
-    switch (jitterType) {
-      case "NONE":
-        return ceilingMs;
-      case "FULL":
-        return uniformInteger(0, ceilingMs, draw);
-      case "EQUAL":
-        return uniformInteger(Math.floor(ceilingMs / 2), ceilingMs, draw);
-      case "PROPORTIONAL":
-        return uniformInteger(ceilingMs - spreadMs, ceilingMs + spreadMs, draw);
-      case "DECORRELATED": {
-        // The cap limits the range, not the picked value, so waits do not accumulate at the cap.
-        const topMs = Math.min(maxDelayMs, Math.max(firstMs, previousMs) * 3);
-        return uniformInteger(firstMs, Math.max(firstMs, topMs), draw);
-      }
+): number {
+  const spreadMs = Math.floor(ceilingMs * jitterRatio);
+  switch (jitterType) {
+    case "NONE":
+      return ceilingMs;
+    case "FULL":
+      return uniformInteger(0, ceilingMs, draw);
+    case "EQUAL":
+      return uniformInteger(Math.floor(ceilingMs / 2), ceilingMs, draw);
+    case "PROPORTIONAL":
+      return uniformInteger(ceilingMs - spreadMs, ceilingMs + spreadMs, draw);
+    case "DECORRELATED": {
+      // The cap limits the range, not the picked value, so waits do not accumulate at the cap.
+      const topMs = Math.min(maxDelayMs, Math.max(firstMs, previousMs) * 3);
+      return uniformInteger(firstMs, Math.max(firstMs, topMs), draw);
     }
-  };
+  }
 }
 
 /** Uniform over the integers from `low` to `high`, including both. */
