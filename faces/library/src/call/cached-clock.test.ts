@@ -1,6 +1,6 @@
 /** Tests of the cached clock: it is read once per turn and never runs ahead of its source. */
 import { expect, test } from "vitest";
-import { CachedClock } from "./cached-clock.ts";
+import { createCachedClock } from "./cached-clock.ts";
 import { world } from "./world.testing.ts";
 
 /** A clock that counts how often it is read. */
@@ -14,7 +14,11 @@ function counted() {
       return clock.monotonicMs();
     },
   };
-  return { clock, seen, cached: new CachedClock(counting, (nowMs) => void seen.ends.push(nowMs)) };
+  return {
+    clock,
+    seen,
+    cached: createCachedClock(counting, (nowMs) => void seen.ends.push(nowMs)),
+  };
 }
 
 test("the source is read once for many readings in one turn", () => {

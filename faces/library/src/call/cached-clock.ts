@@ -15,47 +15,46 @@ export interface ClockReading {
   readonly epochMs: number;
 }
 
-export class CachedClock {
-  readonly #source: TimeSource;
-  readonly #onEnd: (nowMs: number) => void;
-  #reading: ClockReading = { monotonicMs: 0, epochMs: 0 };
-  #readingsLeft = 0;
-  #awaitsEnd = false;
-
-  /** Calls `onEnd` with the monotonic time at the end of every turn in which the clock was read. */
-  constructor(source: TimeSource, onEnd: (nowMs: number) => void) {
-    this.#source = source;
-    this.#onEnd = onEnd;
-  }
-
+export interface CachedClock {
   /** Never later than the real time, and earlier by at most the duration of this turn. */
-  read(): ClockReading {
-    if (--this.#readingsLeft < 0) this.#refresh();
-    return this.#reading;
-  }
-
+  read(): ClockReading;
   /** As `read`, for ends of attempts. They do not count as readings: only starts make a turn long. */
-  peek(): ClockReading {
-    return this.#readingsLeft > 0 ? this.#reading : this.read();
+  peek(): ClockReading;
+  monotonicMs(): number;
+  now(): number;
+}
+
+/**
+ * Calls `onEnd` with the monotonic time at the end of every turn in which the clock was read. This is
+ * not a class, because minifiers shorten local variables best.
+ */
+export function createCachedClock(source: TimeSource, onEnd: (nowMs: number) => void): CachedClock {
+  let reading: ClockReading = { monotonicMs: 0, epochMs: 0 };
+  let readingsLeft = 0;
+  let awaitsEnd = false;
+
+  function read(): ClockReading {
+    if (--readingsLeft < 0) refresh();
+    return reading;
   }
 
-  monotonicMs(): number {
-    return this.read().monotonicMs;
+  function refresh(): void {
+    reading = { monotonicMs: source.monotonicMs(), epochMs: source.now() };
+    readingsLeft = READINGS_PER_REFRESH;
+    if (!awaitsEnd) source.endOfTurn(endTurn);
+    awaitsEnd = true;
   }
 
-  now(): number {
-    return this.read().epochMs;
+  function endTurn(): void {
+    awaitsEnd = false;
+    readingsLeft = 0;
+    onEnd(source.monotonicMs());
   }
 
-  #refresh(): void {
-    this.#reading = { monotonicMs: this.#source.monotonicMs(), epochMs: this.#source.now() };
-    this.#readingsLeft = READINGS_PER_REFRESH;
-    if (this.#awaitsEnd) return;
-    this.#awaitsEnd = true;
-    this.#source.endOfTurn(() => {
-      this.#awaitsEnd = false;
-      this.#readingsLeft = 0;
-      this.#onEnd(this.#source.monotonicMs());
-    });
-  }
+  return {
+    read,
+    peek: () => (readingsLeft > 0 ? reading : read()),
+    monotonicMs: () => read().monotonicMs,
+    now: () => read().epochMs,
+  };
 }

@@ -49,7 +49,7 @@ type OptionRecord = Readonly<Record<string, unknown>>;
 
 const anything: Rule = () => undefined;
 
-function typeRule(type: string): Rule {
+export function typeRule(type: string): Rule {
   return (value) => (typeof value === type && value !== null ? undefined : `of type ${type}`);
 }
 
@@ -60,7 +60,7 @@ const aString = typeRule("string");
  * Fields of a single call, beside those of the policy. Their values differ from call to call, so they
  * are checked for each call and do not distinguish sets of options.
  */
-const CALL_FIELDS: Fields = {
+export const CALL_FIELDS: Fields = {
   signal: typeRule("object"),
   classify: aFunction,
   shouldRetry: aFunction,
@@ -74,101 +74,110 @@ const CALL_FIELDS: Fields = {
   patience: choiceRule("fail-fast", "wait"),
   once: booleanRule,
   keepLast: booleanRule,
-  key: aString,
-  fallback: aFunction,
-  request: typeRule("object"),
 };
 
 /**
  * Node of the tree of known options: from the root, each field's name leads to a node, and its value
  * to the next one. The time to find a literal depends on its fields, not on the number of literals.
  */
-export class OptionsNode {
-  readonly next: Map<unknown, OptionsNode> = new Map();
+interface OptionsNode {
+  readonly next: Map<unknown, OptionsNode>;
   /** Set after the name of a call field: all values that pass the rule lead here. */
-  rule: Rule | undefined = undefined;
-  config: CallConfig | undefined = undefined;
+  rule: Rule | undefined;
+  config: CallConfig | undefined;
   /** The last field that was followed from here, and its node: most literals are repeated. */
-  lastName: string | undefined = undefined;
-  lastValue: unknown = undefined;
-  lastNode: OptionsNode | undefined = undefined;
+  lastName: string | undefined;
+  lastValue: unknown;
+  lastNode: OptionsNode | undefined;
+}
+
+function createNode(): OptionsNode {
+  return {
+    next: new Map(),
+    rule: undefined,
+    config: undefined,
+    lastName: undefined,
+    lastValue: undefined,
+    lastNode: undefined,
+  };
 }
 
 /** With more names and values than this the tree is cleared, so its memory is bounded. */
 const MAX_KEYS = 5000;
 
 /** Finds the config for a call's options. Checks new options and creates their config. */
-export class CallConfigCache {
-  readonly #fields: Fields;
-  readonly #create: (policy: PolicyDocument, options: OptionRecord) => CallConfig;
-  readonly #byIdentity = new WeakMap<object, CallConfig>();
-  private root: OptionsNode = new OptionsNode();
-  #keyCount = 0;
-  #lastOptions: object | undefined = undefined;
-  #lastConfig: CallConfig | undefined = undefined;
+export type FindCallConfig = (options: object) => CallConfig;
 
-  /** `more` has further fields that options may have. */
-  constructor(more: Fields, create: (policy: PolicyDocument, options: OptionRecord) => CallConfig) {
-    this.#fields = { ...POLICY_FIELDS, ...CALL_FIELDS, ...more };
-    this.#create = create;
-  }
+/**
+ * Creates a cache of configs. `callFields` are the fields of a single call, and `more` are those that
+ * distinguish sets of options besides those of the policy.
+ */
+export function createConfigCache(
+  callFields: Fields,
+  more: Fields,
+  create: (policy: PolicyDocument, options: OptionRecord) => CallConfig,
+): FindCallConfig {
+  const fields: Fields = { ...POLICY_FIELDS, ...callFields, ...more };
+  const byIdentity = new WeakMap<object, CallConfig>();
+  let root = createNode();
+  let keyCount = 0;
+  let lastOptions: object | undefined;
+  let lastConfig: CallConfig;
 
-  get(options: object): CallConfig {
-    if (options === this.#lastOptions) return this.#lastConfig as CallConfig;
-    const config = this.#find(options) ?? this.#byIdentity.get(options) ?? this.#add(options);
-    this.#lastOptions = options;
-    this.#lastConfig = config;
-    return config;
-  }
-
-  #find(options: object): CallConfig | undefined {
-    let node: OptionsNode | undefined = this.root;
-    // biome-ignore lint/suspicious/useGuardForIn: objects that may inherit names are excluded below
-    for (const name in options) {
-      const value = (options as OptionRecord)[name];
-      const isRepeated: boolean = name === node.lastName && value === node.lastValue;
-      node = isRepeated ? node.lastNode : follow(node, name, value);
-      if (node === undefined) return undefined;
-    }
-    // Inherited fields do not count, but the loop above reads them.
-    const isLiteral = options && Object.getPrototypeOf(options) === Object.prototype;
-    return isLiteral ? node.config : undefined;
-  }
-
-  #add(options: object): CallConfig {
-    const problems = checkFields(options, this.#fields);
+  function add(options: object): CallConfig {
+    const problems = checkFields(options, fields);
     if (problems.length > 0) throw new DocumentError("INVALID_POLICY", problems);
-    const policy = Object.entries(options).filter(
+    const entries = Object.entries(options);
+    const policy = entries.filter(
       ([name, value]) => value !== undefined && Object.hasOwn(POLICY_FIELDS, name),
     );
-    const config = this.#create(Object.fromEntries(policy), options as OptionRecord);
-    this.#byIdentity.set(options, config);
-    this.#insert(options, config);
+    const config = create(Object.fromEntries(policy), options as OptionRecord);
+    byIdentity.set(options, config);
+    insert(entries, config);
     return config;
   }
 
-  #insert(options: object, config: CallConfig): void {
-    if (this.#keyCount > MAX_KEYS) {
-      this.root = new OptionsNode();
-      this.#keyCount = 0;
+  function insert(entries: readonly (readonly [string, unknown])[], config: CallConfig): void {
+    if (keyCount > MAX_KEYS) {
+      root = createNode();
+      keyCount = 0;
     }
-    let node = this.root;
-    for (const [name, value] of Object.entries(options)) {
-      node = this.#extend(node, [name]);
-      if (Object.hasOwn(CALL_FIELDS, name)) node.rule = CALL_FIELDS[name];
-      else node = this.#extend(node, Array.isArray(value) ? keysOf(value) : [value]);
+    let node = root;
+    const extend = (key: unknown) => {
+      const next = node.next.get(key) ?? createNode();
+      node.next.set(key, next);
+      node = next;
+      keyCount++;
+    };
+    for (const [name, value] of entries) {
+      extend(name);
+      if (Object.hasOwn(callFields, name)) node.rule = callFields[name];
+      else keysOf(value).forEach(extend);
     }
     node.config = config;
   }
 
-  #extend(from: OptionsNode, keys: readonly unknown[]): OptionsNode {
-    this.#keyCount += keys.length;
-    return keys.reduce((node: OptionsNode, key) => {
-      const next = node.next.get(key) ?? new OptionsNode();
-      node.next.set(key, next);
-      return next;
-    }, from);
+  return (options) => {
+    if (options !== lastOptions) {
+      lastConfig = find(root, options) ?? byIdentity.get(options) ?? add(options);
+      lastOptions = options;
+    }
+    return lastConfig;
+  };
+}
+
+function find(root: OptionsNode, options: object): CallConfig | undefined {
+  let node: OptionsNode | undefined = root;
+  // biome-ignore lint/suspicious/useGuardForIn: objects that may inherit names are excluded below
+  for (const name in options) {
+    const value = (options as OptionRecord)[name];
+    const isRepeated: boolean = name === node.lastName && value === node.lastValue;
+    node = isRepeated ? node.lastNode : follow(node, name, value);
+    if (node === undefined) return undefined;
   }
+  // Inherited fields do not count, but the loop above reads them.
+  const isLiteral = options && Object.getPrototypeOf(options) === Object.prototype;
+  return isLiteral ? node.config : undefined;
 }
 
 function follow(from: OptionsNode, name: string, value: unknown): OptionsNode | undefined {
@@ -187,12 +196,13 @@ function follow(from: OptionsNode, name: string, value: unknown): OptionsNode | 
 }
 
 /** A list is found by its items. The length comes first, so that no item is mistaken for a name. */
-function keysOf(list: readonly unknown[]): readonly unknown[] {
-  return [Array, list.length, ...list];
+function keysOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? [Array, value.length, ...value] : [value];
 }
 
 /** The configs of `retry`, whose options may also have a clock and a random source. */
-export const retryConfigs: CallConfigCache = new CallConfigCache(
+export const retryConfigOf: FindCallConfig = createConfigCache(
+  CALL_FIELDS,
   { clock: anything, random: anything },
   (policy, { clock, random }) =>
     createCallConfig(

@@ -7,6 +7,7 @@
  * everything that only failures need is created when an attempt fails.
  */
 import {
+  ABORTED,
   type Breaker,
   type Cancel,
   decideUnguarded,
@@ -23,19 +24,19 @@ import {
 } from "@redrive/core";
 import { abortSignal, createController } from "./attempt-signal.ts";
 import type { ClockReading } from "./cached-clock.ts";
-import type { Attempt, AttemptRace, Call, CallDestination } from "./call.ts";
+import {
+  type Attempt,
+  type AttemptRace,
+  type Call,
+  type CallDestination,
+  destinationOf,
+} from "./call.ts";
 import type { CallConfig } from "./call-config.ts";
 import { deadlineOf, elapsedMs, historyOf, nextTimeoutMs, requestOf } from "./call-deadline.ts";
 import { isOriginalError, rejectionFor, resolvesWithLast, settleCall } from "./call-result.ts";
-import {
-  ABORTED,
-  classifyAttempt,
-  isThenable,
-  outcomeOfError,
-  resultOfThrown,
-} from "./classify-attempt.ts";
+import { classifyAttempt, isThenable, outcomeOfError, resultOfThrown } from "./classify-attempt.ts";
 import { attemptNumbers, emit, emitStillRunning, hasListener } from "./emit-event.ts";
-import { delayMsOf, recordFailure, recordRetry, retryStateOf } from "./failure-records.ts";
+import { recordFailure, recordRetry, retryStateOf } from "./failure-records.ts";
 import type { AttemptResult, Operation, RunOptions } from "./options.ts";
 import { retainCall } from "./retained-call.ts";
 import { type RetryLayer, unmarkSignal } from "./retry-layer.ts";
@@ -49,12 +50,15 @@ import type { TimeoutList } from "./shared-timer.ts";
  * operations never read it and it costs more than the rest of the call.
  */
 export class CallExecution<T> implements Call<T>, Attempt<T> {
+  /** Set by `retainCall`. */
+  static retained?: Call<unknown>;
+
   readonly config: CallConfig;
   readonly operation: Operation<T>;
   readonly options: RunOptions<T>;
   readonly resolve: (value: T) => void;
   readonly reject: (reason: unknown) => void;
-  readonly destination: CallDestination | undefined;
+  destination: CallDestination | undefined = undefined;
 
   readonly call: Call<T>;
   attempt = 1;
@@ -87,7 +91,6 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     options: RunOptions<T>,
     resolve: (value: T) => void,
     reject: (reason: unknown) => void,
-    destination?: CallDestination,
     call?: Call<T>,
   ) {
     this.config = config;
@@ -95,7 +98,6 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     this.options = options;
     this.resolve = resolve;
     this.reject = reject;
-    this.destination = destination;
     this.call = call ?? this;
     this.started = config.timer.clock.read();
     this.timeoutMs = config.timeoutMs;
@@ -124,7 +126,7 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
   }
 
   get endpoint(): string | undefined {
-    return this.destination?.endpointOf(this.copy);
+    return destinationOf(this.call)?.endpointOf(this.copy);
   }
 
   /** True if an inner layer should leave retrying to this call or to a layer around it. */
@@ -148,7 +150,7 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     if (!this.over) {
       // Abort before the slot is freed: a call that is let in must not run beside this one.
       if (this.attempts > 0) abortAttempt(this.latest, error);
-      endFailedCall(this, error);
+      endCall(this, error);
       emit(this, { type: "give-up", reason: "aborted", attempts: this.attempts, error });
     }
     this.reject(error);
@@ -157,48 +159,37 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
 
 /** Starts the next attempt, through the guards if the call has a destination. */
 export function startNextAttempt<T>(call: Call<T>): void {
-  if (call.destination === undefined) launch(call, 0, 0, undefined);
-  else call.destination.enter(call);
+  const { destination } = call;
+  if (destination === undefined) launch(call, 0, undefined);
+  else destination.enter(call);
 }
 
-/** Runs the operation once. `pass` and `permit` come from the guards. */
-export function launch<T>(
-  call: Call<T>,
-  copy: number,
-  pass: number,
-  permit: Permit | undefined,
-): Attempt<T> {
+/** Runs the operation once more. `pass` and `permit` come from the guards. */
+export function launch<T>(call: Call<T>, pass: number, permit: Permit | undefined): Attempt<T> {
   const previous = call.latest;
-  const isImmediate = call.cancelWait === undefined && copy === 0;
-  const attempt = isImmediate ? previous : nextAttempt(call, copy);
+  const isWaiting = previous.attempt > call.attempts;
+  const attempt = isWaiting ? previous : nextAttempt(call, call.attempts + 1);
   attempt.pass = pass;
   attempt.permit = permit;
-  if (copy === 0) call.attempts = attempt.attempt;
+  if (!isWaiting) call.latest = attempt;
+  call.attempts = attempt.attempt;
   call.config.timer.add(attempt);
   invoke(attempt, call.operation);
-  if (attempt !== previous && copy === 0) emitStillRunning(previous);
+  if (!isWaiting) emitStillRunning(previous);
   return attempt;
 }
 
-/** The attempt that follows a wait, or a hedged copy. A first attempt that had to wait starts now. */
-function nextAttempt<T>(call: Call<T>, copy: number): Attempt<T> {
-  const { config, operation, options, resolve, reject, destination, attempts, latest } = call;
+/** Creates a further attempt, or a hedged copy of the attempt with this number. */
+export function nextAttempt<T>(call: Call<T>, number: number): CallExecution<T> {
+  const { config, operation, options, resolve, reject } = call;
   retainCall(CallExecution<unknown>, config);
-  if (attempts === 0) {
-    call.queuedSince = call.started;
-    latest.started = config.timer.clock.read();
-    latest.timeoutMs = nextTimeoutMs(call);
-    return latest;
-  }
-  const next = new CallExecution(config, operation, options, resolve, reject, destination, call);
+  const next = new CallExecution(config, operation, options, resolve, reject, call);
   next.timeoutMs = nextTimeoutMs(call);
-  next.attempt = copy > 0 ? attempts : attempts + 1;
-  next.copy = copy;
-  if (copy === 0) call.latest = next;
+  next.attempt = number;
   return next;
 }
 
-function invoke<T>(attempt: Attempt<T>, operation: Operation<T>): void {
+export function invoke<T>(attempt: Attempt<T>, operation: Operation<T>): void {
   let result: T | PromiseLike<T>;
   try {
     result = operation(attempt);
@@ -245,8 +236,7 @@ function handleResult<T>(attempt: Attempt<T>, given: AttemptResult<T>, seen: Out
   else {
     settleAttempt(attempt, outcome, verdict);
     if (call.over) return;
-    // A non-retryable error does not wait for hedged copies.
-    const destination = "isNonRetryable" in result ? undefined : call.destination;
+    const destination = destinationOf(call);
     const decidable = destination?.outcomeToDecide(attempt, result, outcome, verdict) ?? outcome;
     if (decidable) decideNext(attempt, result, decidable, verdict);
   }
@@ -288,27 +278,26 @@ function decideNext<T>(
   verdict: Verdict,
 ): void {
   const { call } = attempt;
-  const { config, policy, destination, attempts } = call;
+  const { config, policy, attempts } = call;
+  const destination = destinationOf(call);
   const now = config.timer.clock.now();
-  const throttled = verdict === "throttled";
   // A call without attempts left asks no guard and draws no numbers, so it needs no stream.
   const isLast = attempts >= policy.maxAttempts;
   const random = isLast ? config.random : retryStateOf(call).random;
-  const decision =
+  const step =
     destination === undefined || isLast
       ? decideUnguarded(policy, requestOf(call), historyOf(call, now), outcome, now, random)
-      : destination.decide(call, outcome, now, random, throttled);
-  const isStop = decision.kind === "stop";
-  if (!isStop || !isOriginalError(attempts, decision.reason, result) || hasListener(call)) {
-    recordFailure(attempt, result, outcome, verdict, delayMsOf(decision, now), now);
+      : destination.decide(call, outcome, now, random, verdict === "throttled");
+  const isStop = step.kind === "stop";
+  if (!isStop || !isOriginalError(call, step.reason, result) || hasListener(call)) {
+    recordFailure(attempt, result, outcome, verdict, isStop ? undefined : step.delayMs, now);
   }
   // A listener may have aborted the call.
   if (call.over) return;
-  if (isStop) giveUp(call, decision.reason, result);
+  if (isStop) giveUp(call, step.reason, result);
   else {
-    const delayMs = delayMsOf(decision, now) ?? 0;
-    recordRetry(call, decision, delayMs, throttled);
-    wait(call, delayMs, () => startNextAttempt(call));
+    recordRetry(call, step);
+    wait(call, step.delayMs, () => startNextAttempt(call));
   }
 }
 
@@ -325,22 +314,19 @@ export function giveUp<T>(
 ): void {
   // An error that `classify` declared a success is not a value to resolve with.
   const reason = stopReason === "succeeded" ? "not-retryable" : stopReason;
-  endFailedCall(call);
+  endCall(call);
   // An operation that honors its signal ends within this event-loop turn.
   if (hasListener(call)) call.config.clock.endOfTurn(() => emitStillRunning(call.latest));
   const error = resolvesWithLast(call, result) ? undefined : rejectionFor(call, reason, result);
   emit(call, { type: "give-up", reason, attempts: call.attempts, error, ...(by && { by }) });
-  if (!call.destination?.fallBack(call, reason, result, error)) settleCall(call, result, error);
+  const isSettled = destinationOf(call)?.fallBack(call, reason, result, error);
+  if (!isSettled) settleCall(call, result, error);
 }
 
-/** Cancels the wait and removes the abort listener. */
-function endCall<T>(call: Call<T>): void {
+/** Cancels the wait and the attempts that still run, and removes the abort listener. */
+function endCall<T>(call: Call<T>, reason?: unknown): void {
   call.over = true;
   call.cancelWait?.();
   call.options.signal?.removeEventListener("abort", call);
-}
-
-function endFailedCall<T>(call: Call<T>, reason?: unknown): void {
-  endCall(call);
   call.race?.end(reason);
 }

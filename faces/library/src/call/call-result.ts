@@ -3,7 +3,8 @@
  * nothing was retried, else an error that has every attempt.
  */
 import { RedriveError, type StopReason } from "@redrive/core";
-import type { Call } from "./call.ts";
+import { type Call, destinationOf } from "./call.ts";
+import { isNonRetryable } from "./classify-attempt.ts";
 import type { AttemptResult } from "./options.ts";
 
 /** True if the call resolves with its last value although that value is a failure. */
@@ -20,32 +21,30 @@ export function settleCall<T>(call: Call<T>, result: AttemptResult<T>, error: un
   else call.reject(error);
 }
 
-/** Reasons that the caller must learn even if nothing was retried. */
-const REPORTED_REASONS: readonly StopReason[] = ["circuit-open", "retry-budget", "overload"];
-
 /** True if the call rejects with what the operation threw: nothing was retried. */
 export function isOriginalError<T>(
-  attempts: number,
+  call: Call<T>,
   reason: StopReason,
   result: AttemptResult<T>,
 ): boolean {
   if (!("error" in result)) return false;
-  if (reason === "aborted" || result.isNonRetryable) return true;
+  if (reason === "aborted" || isNonRetryable(result)) return true;
   const { error } = result;
   const isTimeout = error instanceof RedriveError && error.code === "ATTEMPT_TIMEOUT";
-  return attempts === 1 && !isTimeout && !REPORTED_REASONS.includes(reason);
+  return call.attempts === 1 && !isTimeout && !destinationOf(call)?.reports(reason);
 }
 
 /** What the call rejects with: the operation's own error, or one that has every attempt. */
 export function rejectionFor<T>(
-  { config, options, attempts, retryState }: Call<T>,
+  call: Call<T>,
   reason: StopReason,
   result: AttemptResult<T>,
 ): unknown {
+  const { config, options, attempts, retryState } = call;
   const cause = "error" in result ? result.error : undefined;
   const isLast = options.rejectWith === "last-error" && attempts > 0 && "error" in result;
-  if (isLast || isOriginalError(attempts, reason, result)) return cause;
-  const prefix = config.name === undefined ? "" : `${config.name}: `;
+  if (isLast || isOriginalError(call, reason, result)) return cause;
+  const prefix = destinationOf(call) ? `${config.name}: ` : "";
   const count = `${attempts} attempt${attempts === 1 ? "" : "s"}`;
   const detail = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : "";
   const message = `${prefix}gave up after ${count} (${reason})${detail}`;

@@ -5,6 +5,7 @@
 import {
   classifyError,
   classifyOutcome,
+  FAULT,
   invalidArgument,
   type Outcome,
   RedriveError,
@@ -14,11 +15,6 @@ import {
 import type { Attempt } from "./call.ts";
 import type { AttemptResult, Classify } from "./options.ts";
 import type { RetryLayer } from "./retry-layer.ts";
-
-/** A mistake in the program. A retry would repeat it. */
-const FAULT: Outcome = { kind: "fault" };
-
-export const ABORTED: Outcome = { kind: "aborted" };
 
 /** The result of a call that made no attempt: there is no error. */
 export const NO_RESULT: AttemptResult<never> = { error: undefined };
@@ -37,19 +33,29 @@ function assertOneOf<V>(name: string, allowed: readonly unknown[], value: V): V 
 
 /**
  * Errors that end a call without a retry: each `NonRetryableError`, and the error inside it, for the
- * outer layer.
+ * outer layer. Created with the first one, so bundlers drop this code from programs that have none.
  */
-export const nonRetryable: WeakMap<object, RetryLayer | true | undefined> = new WeakMap();
+let nonRetryable: WeakMap<object, RetryLayer | true | undefined> | undefined;
+
+export function markNonRetryable(error: Error): void {
+  nonRetryable ??= new WeakMap();
+  nonRetryable.set(error, true);
+}
+
+/** True if the operation threw a `NonRetryableError`. */
+export function isNonRetryable<T>(result: AttemptResult<T>): boolean | undefined {
+  return nonRetryable && "isNonRetryable" in result;
+}
 
 /** The result that a thrown value stands for. */
 export function resultOfThrown(
   thrown: unknown,
   call: RetryLayer & { readonly outer: RetryLayer | undefined },
 ): Exclude<AttemptResult<never>, { value: never }> {
-  const mark = nonRetryable.get(thrown as object);
-  if (mark !== true && mark !== call) return { error: thrown };
+  const mark = nonRetryable?.get(thrown as object);
+  if (!mark || (mark !== true && mark !== call)) return { error: thrown };
   const error: unknown = mark === true ? (thrown as Error).cause : thrown;
-  nonRetryable.set(error as object, call.outer);
+  nonRetryable?.set(error as object, call.outer);
   return { error, isNonRetryable: true };
 }
 
@@ -87,7 +93,7 @@ function classifiedOutcome<T>(
   attempt: number,
   seen: Outcome,
 ): Outcome {
-  if ("isNonRetryable" in result) return { ...seen, verdict: "terminal" };
+  if (isNonRetryable(result)) return { ...seen, verdict: "terminal" };
   const own: Verdict | Outcome | undefined = classify?.(result, attempt);
   if (own === undefined) return seen;
   return typeof own === "object" && own !== null ? own : { ...seen, verdict: own };

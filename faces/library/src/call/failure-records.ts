@@ -2,15 +2,8 @@
  * Failure records: what a call records about each failed attempt and each scheduled retry. Listeners
  * and the final error get the same details.
  */
-import type {
-  AttemptRecord,
-  Decision,
-  HoldDecision,
-  Outcome,
-  RetryDecision,
-  Verdict,
-} from "@redrive/core";
-import type { Attempt, Call } from "./call.ts";
+import type { AttemptRecord, Outcome, StopDecision, Verdict } from "@redrive/core";
+import type { Attempt, Call, NextStep } from "./call.ts";
 import { attemptNumbers, emit } from "./emit-event.ts";
 import type { AttemptResult } from "./options.ts";
 import { createRetryState, type RetryState } from "./retry-state.ts";
@@ -63,22 +56,8 @@ function failureDetails<T>(
 }
 
 /** Records that another attempt follows, and emits it. */
-export function recordRetry<T>(
-  call: Call<T>,
-  decision: RetryDecision | HoldDecision,
-  delayMs: number,
-  throttled: boolean,
-): void {
-  const state = retryStateOf(call);
-  state.previousDelayMs = decision.ownDelayMs;
-  state.isThrottled = throttled;
-  state.hasNewCredentials = false;
-  const source = decision.kind === "hold" ? decision.by : decision.source;
+export function recordRetry<T>(call: Call<T>, step: Exclude<NextStep, StopDecision>): void {
+  const { delayMs, ownDelayMs, source } = step;
+  retryStateOf(call).previousDelayMs = ownDelayMs;
   emit(call, { type: "retry", attempt: call.attempts + 1, delayMs, source });
-}
-
-/** How long the call waits before the next attempt; undefined if there is none. */
-export function delayMsOf(decision: Decision, now: number): number | undefined {
-  if (decision.kind === "stop") return undefined;
-  return decision.kind === "hold" ? decision.until - now : decision.delayMs;
 }

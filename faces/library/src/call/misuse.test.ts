@@ -38,6 +38,15 @@ describe("retry", () => {
     expect(await refusalOf(run.call(destination("api"), fn))).toEqual(refusal);
   });
 
+  test.each(["key", "fallback", "request"])(
+    "refuses %s, which needs a destination",
+    async (name) => {
+      const [code, message] = await refusalOf(anyRetry(() => 1, { [name]: "x" }));
+      expect(code).toBe("INVALID_POLICY");
+      expect(message).toContain(`unknown field "${name}"`);
+    },
+  );
+
   test("does not mistake an error of the operation for a wrong operation", async () => {
     const own = new TypeError("x is not a function");
     const fn = () => {

@@ -1,7 +1,7 @@
 /**
  * Non-retryable error: an operation throws it to end its call at once, without a retry.
  */
-import { nonRetryable } from "./classify-attempt.ts";
+import { markNonRetryable } from "./classify-attempt.ts";
 
 /**
  * `throw new NonRetryableError(error)` ends the call, which rejects with `error`. A string becomes an
@@ -13,6 +13,6 @@ export class NonRetryableError extends Error {
   constructor(error: unknown) {
     const cause: unknown = error === Object(error) ? error : new Error(error as string);
     super((cause as Error).message, { cause });
-    nonRetryable.set(this, true);
+    markNonRetryable(this);
   }
 }

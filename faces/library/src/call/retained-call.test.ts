@@ -6,8 +6,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInThisContext } from "node:vm";
 import { expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
+import { CallExecution } from "./call-execution.ts";
 import type { AttemptContext } from "./options.ts";
-import { retainedCall } from "./retained-call.ts";
 import { retry } from "./retry.ts";
 import { statusError, untilAborted, world } from "./world.testing.ts";
 
@@ -22,7 +22,7 @@ async function newCall(): Promise<AttemptContext> {
 }
 
 async function expectRetained(): Promise<void> {
-  expect(haveSameMap(await newCall(), retainedCall)).toBe(true);
+  expect(haveSameMap(await newCall(), CallExecution.retained)).toBe(true);
 }
 
 test("after a call that succeeds", expectRetained);

@@ -7,15 +7,17 @@ import type { Call } from "./call.ts";
 import type { CallConfig } from "./call-config.ts";
 import type { Operation, RunOptions } from "./options.ts";
 
-export let retainedCall: Call<unknown> | undefined;
-
-type CallClass = new (
-  config: CallConfig,
-  operation: Operation<unknown>,
-  options: RunOptions<unknown>,
-  resolve: () => void,
-  reject: () => void,
-) => Call<unknown>;
+interface CallClass {
+  new (
+    config: CallConfig,
+    operation: Operation<unknown>,
+    options: RunOptions<unknown>,
+    resolve: () => void,
+    reject: () => void,
+  ): Call<unknown>;
+  /** A variable that nobody reads would be removed by minifiers; a property of the class is not. */
+  retained?: Call<unknown>;
+}
 
 /**
  * Replaces the retained call with a new one. It holds no reference to a user's values. Only rare
@@ -23,5 +25,5 @@ type CallClass = new (
  */
 export function retainCall(callClass: CallClass, config: CallConfig): void {
   const doNothing = () => undefined;
-  retainedCall = new callClass(config, doNothing, {}, doNothing, doNothing);
+  callClass.retained = new callClass(config, doNothing, {}, doNothing, doNothing);
 }

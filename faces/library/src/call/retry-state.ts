@@ -12,12 +12,12 @@ export interface RetryState<T> {
   previousDelayMs: number;
   /** How the latest failed attempt ended. */
   lastResult: AttemptResult<T> | undefined;
-  /** A call renews credentials at most once. */
-  hasReauthenticated: boolean;
-  /** The next attempt uses new credentials. */
-  hasNewCredentials: boolean;
-  /** The next attempt follows a throttling response. */
-  isThrottled: boolean;
+  /** Set by a destination: a call renews credentials at most once. */
+  hasReauthenticated?: boolean;
+  /** Set by a destination: the next attempt uses new credentials. */
+  hasNewCredentials?: boolean;
+  /** Set by a destination: the next attempt follows a throttling response. */
+  isThrottled?: boolean;
 }
 
 /** Counts the calls without a key per source of randomness: the number names the call's stream. */
@@ -30,9 +30,6 @@ export function createRetryState<T>(random: Random, key: string | undefined): Re
     random: random.fork(key ?? nextStreamName(random)),
     previousDelayMs: 0,
     lastResult: undefined,
-    hasReauthenticated: false,
-    hasNewCredentials: false,
-    isThrottled: false,
   };
 }
 

@@ -2,7 +2,7 @@
  * Retry: wraps one call without any setup. It is stateless: calls share no guards. Use `destination`
  * for calls that share one dependency.
  */
-import { retryConfigs } from "./call-config.ts";
+import { retryConfigOf } from "./call-config.ts";
 import { CallExecution } from "./call-execution.ts";
 import type { Operation, RetryOptions } from "./options.ts";
 import { startCall } from "./start-call.ts";
@@ -18,6 +18,6 @@ export function retry<T>(
   options: RetryOptions<T> = NO_OPTIONS as RetryOptions<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    startCall(new CallExecution(retryConfigs.get(options), fn, options, resolve, reject));
+    startCall(new CallExecution(retryConfigOf(options), fn, options, resolve, reject));
   });
 }

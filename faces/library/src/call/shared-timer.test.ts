@@ -2,7 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { retry } from "./retry.ts";
-import { SharedTimer, sharedTimerOf, type TimeoutEntry } from "./shared-timer.ts";
+import {
+  createSharedTimer,
+  type SharedTimer,
+  sharedTimerOf,
+  type TimeoutEntry,
+} from "./shared-timer.ts";
 import { rejectionOf, START_AT, untilAborted, world } from "./world.testing.ts";
 
 interface Timeout extends TimeoutEntry {
@@ -45,7 +50,7 @@ describe("timeouts", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyTimeout, { minLength: 1, maxLength: 40 }), async (plan) => {
         const { clock } = world();
-        const timer = new SharedTimer(clock);
+        const timer = createSharedTimer(clock);
         const all: Timeout[] = [];
         for (const { afterMs, timeoutMs } of plan) {
           await clock.advance(afterMs);
@@ -61,7 +66,7 @@ describe("timeouts", () => {
 
   test("of removed entries never expire", async () => {
     const { clock } = world();
-    const timer = new SharedTimer(clock);
+    const timer = createSharedTimer(clock);
     const all = Array.from({ length: 10 }, (_, n) => timeoutOn(clock, timer, 100 + n));
     await clock.advance(50);
     for (const [n, entry] of all.entries()) if (n % 3 !== 0) timer.remove(entry);

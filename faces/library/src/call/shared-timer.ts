@@ -5,7 +5,7 @@
  * ends early, and none ends later than by the turn and a sixteenth of its timeout.
  */
 import type { Cancel, TimeSource } from "@redrive/core";
-import { CachedClock } from "./cached-clock.ts";
+import { type CachedClock, createCachedClock } from "./cached-clock.ts";
 
 /** Something that may time out. */
 export interface TimeoutEntry {
@@ -25,69 +25,69 @@ export interface TimeoutList {
   cancel: Cancel | undefined;
 }
 
-export class SharedTimer {
+export interface SharedTimer {
   readonly clock: CachedClock;
-  readonly #source: TimeSource;
-  /** Entries added in this turn; the first `#recentCount` count. Most end within their turn. */
-  #recent: TimeoutEntry[] = [];
-  #recentCount = 0;
-  readonly #lists: (TimeoutList | undefined)[] = [];
-
-  constructor(source: TimeSource) {
-    this.#source = source;
-    this.clock = new CachedClock(source, (nowMs) => this.#startTimeouts(nowMs));
-  }
-
   /** The caller has read `clock` in this turn, so the end of the turn is awaited. */
-  add(entry: TimeoutEntry): void {
-    entry.index = this.#recentCount;
-    this.#recent[this.#recentCount++] = entry;
+  add(entry: TimeoutEntry): void;
+  remove(entry: TimeoutEntry): void;
+}
+
+export function createSharedTimer(source: TimeSource): SharedTimer {
+  const lists: (TimeoutList | undefined)[] = [];
+  /** Entries added in this turn; the first `recentCount` count. Most end within their turn. */
+  let recent: TimeoutEntry[] = [];
+  let recentCount = 0;
+
+  function add(entry: TimeoutEntry): void {
+    entry.index = recentCount;
+    recent[recentCount++] = entry;
   }
 
-  remove(entry: TimeoutEntry): void {
+  function remove(entry: TimeoutEntry): void {
     const { list } = entry;
-    if (list === undefined) replaceBy(this.#recent, entry, this.#recent[--this.#recentCount]);
+    if (list === undefined) replaceBy(recent, entry, recent[--recentCount]);
     else if (replaceBy(list.entries, entry, list.entries.pop()) === 0) {
       list.cancel?.();
       list.cancel = undefined;
     }
   }
 
-  #listFor(timeoutMs: number): TimeoutList {
-    const size = 31 - Math.clz32(timeoutMs);
-    const intervalMs = Math.max(1, 2 ** size / 16);
-    const list = this.#lists[size] ?? { intervalMs, entries: [], cancel: undefined };
-    this.#lists[size] = list;
-    return list;
+  /** Starts the timeouts of attempts that outlive their turn. They keep the process alive. */
+  function startTimeouts(nowMs: number): void {
+    for (const entry of recent.slice(0, recentCount)) {
+      const list = listFor(entry.timeoutMs);
+      entry.expiresMs = nowMs + entry.timeoutMs;
+      entry.list = list;
+      entry.index = list.entries.push(entry) - 1;
+      arm(list);
+    }
+    recentCount = 0;
+    recent = [];
   }
 
-  #arm(list: TimeoutList): void {
-    list.cancel ??= this.#source.alarm(list.intervalMs, () => this.#expireDue(list));
+  function listFor(timeoutMs: number): TimeoutList {
+    const size = 31 - Math.clz32(timeoutMs);
+    const intervalMs = Math.max(1, 2 ** size / 16);
+    lists[size] ??= { intervalMs, entries: [], cancel: undefined };
+    return lists[size];
+  }
+
+  function arm(list: TimeoutList): void {
+    list.cancel ??= source.alarm(list.intervalMs, () => expireDue(list));
   }
 
   /** Goes from last to first, because an entry that expires is removed and may remove others. */
-  #expireDue(list: TimeoutList): void {
+  function expireDue(list: TimeoutList): void {
     list.cancel = undefined;
-    const nowMs = this.#source.monotonicMs();
+    const nowMs = source.monotonicMs();
     for (let index = list.entries.length - 1; index >= 0; index--) {
       const entry = list.entries[index];
       if (entry?.expiresMs !== undefined && nowMs >= entry.expiresMs) entry.expire();
     }
-    if (list.entries.length > 0) this.#arm(list);
+    if (list.entries.length > 0) arm(list);
   }
 
-  /** Starts the timeouts of attempts that outlive their turn. They keep the process alive. */
-  #startTimeouts(nowMs: number): void {
-    for (const entry of this.#recent.slice(0, this.#recentCount)) {
-      const list = this.#listFor(entry.timeoutMs);
-      entry.expiresMs = nowMs + entry.timeoutMs;
-      entry.list = list;
-      entry.index = list.entries.push(entry) - 1;
-      this.#arm(list);
-    }
-    this.#recentCount = 0;
-    this.#recent = [];
-  }
+  return { clock: createCachedClock(source, startTimeouts), add, remove };
 }
 
 /** Puts the last entry in place of a removed one. Returns the length of the list. */
@@ -107,10 +107,7 @@ const timers = new WeakMap<TimeSource, SharedTimer>();
 
 /** The timer that all calls on one clock share. */
 export function sharedTimerOf(source: TimeSource): SharedTimer {
-  let timer = timers.get(source);
-  if (timer === undefined) {
-    timer = new SharedTimer(source);
-    timers.set(source, timer);
-  }
+  const timer = timers.get(source) ?? createSharedTimer(source);
+  timers.set(source, timer);
   return timer;
 }

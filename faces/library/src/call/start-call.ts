@@ -4,7 +4,7 @@
  */
 import { assertKey, assertRange, singleAttempt } from "@redrive/core";
 import type { Call } from "./call.ts";
-import { nextTimeoutMs, remainingMs, requestOf } from "./call-deadline.ts";
+import { leftMs, nextTimeoutMs, requestOf } from "./call-deadline.ts";
 import { CallExecution, giveUp, startNextAttempt } from "./call-execution.ts";
 import { NO_RESULT } from "./classify-attempt.ts";
 import { emit } from "./emit-event.ts";
@@ -36,7 +36,7 @@ function mayStart<T>(call: Call<T>, outer: RetryLayer | undefined): boolean {
   }
   // The policy is not the only limit on the call's time.
   if (outer !== undefined || deadlineAt !== undefined) {
-    if (remainingMs(call) <= 0) {
+    if (leftMs(call) <= 0) {
       giveUp(call, "budget", NO_RESULT);
       return false;
     }

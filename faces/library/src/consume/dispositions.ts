@@ -13,7 +13,6 @@ import {
   type Random,
   type StopReason,
 } from "@redrive/core";
-import { delayMsOf } from "../call/failure-records.ts";
 import type { ConsumeEventDetails } from "./consume-event.ts";
 import type { DeadLetter, Defer, DeferReason, Disposition, Message } from "./message.ts";
 import type { FailedAttempt } from "./message-attempt.ts";
@@ -99,15 +98,14 @@ export class Dispositions {
     const { clock, minDelayMs, emit } = this.#parts;
     const { next, error, reason, verdict } = failure;
     const now = clock.now();
-    const waitMs = next && delayMsOf(next, now);
-    const delayMs = waitMs === undefined ? undefined : Math.max(minDelayMs, waitMs);
+    const delayMs = next && Math.max(minDelayMs, next.delayMs);
     const record = this.#recordOf(state, failure, now - durationMs, durationMs, delayMs);
     const after: MessageState = {
       ...state,
       attempts: state.attempts + 1,
       lost: 0,
       isThrottled: verdict === "throttled",
-      previousDelayMs: next && "ownDelayMs" in next ? next.ownDelayMs : state.previousDelayMs,
+      previousDelayMs: next?.ownDelayMs ?? state.previousDelayMs,
       history: withRecord(state.history, record),
     };
     if (delayMs === undefined) return this.deadLetter(message, after, reason, error);

@@ -6,15 +6,15 @@
 import {
   type Cancel,
   compiledPolicyOf,
-  type Decision,
   type Outcome,
   type Policy,
   type Random,
+  type StopDecision,
   type StopReason,
   type Verdict,
 } from "@redrive/core";
 import type { ClockReading } from "../call/cached-clock.ts";
-import type { Attempt, Call, CallDestination } from "../call/call.ts";
+import type { Attempt, Call, CallDestination, NextStep } from "../call/call.ts";
 import { nextTimeoutMs } from "../call/call-deadline.ts";
 import type { CallEvent } from "../call/call-event.ts";
 import { abortAttempt, giveUp } from "../call/call-execution.ts";
@@ -22,11 +22,6 @@ import { NO_RESULT } from "../call/classify-attempt.ts";
 import { retryStateOf } from "../call/failure-records.ts";
 import type { AttemptResult } from "../call/options.ts";
 import type { MessageState } from "./message-state.ts";
-
-/** A call whose destination is replaced before it starts. */
-type ResumedCall = Omit<Call<unknown>, "destination"> & {
-  destination: CallDestination | undefined;
-};
 
 /** How a message attempt ended, if it did not succeed. */
 export interface FailedAttempt {
@@ -40,8 +35,8 @@ export interface FailedAttempt {
   readonly error: unknown;
   /** `terminal` if no attempt was made. */
   readonly verdict: Verdict;
-  /** Core's decision about the next attempt; undefined if there is none. */
-  readonly next: Decision | undefined;
+  /** The wait for the next attempt; undefined if there is none. */
+  readonly next: Exclude<NextStep, StopDecision> | undefined;
 }
 
 export class MessageAttempt implements CallDestination {
@@ -50,9 +45,9 @@ export class MessageAttempt implements CallDestination {
 
   // Mutable state.
   #destination: CallDestination | undefined;
-  #call: ResumedCall | undefined;
+  #call: Call<unknown> | undefined;
   #policy: Policy | undefined;
-  #next: Decision | undefined;
+  #next: NextStep | undefined;
   #verdict: Verdict = "terminal";
   #failure: FailedAttempt | undefined;
   #cancelHold: Cancel | undefined;
@@ -77,13 +72,13 @@ export class MessageAttempt implements CallDestination {
   get signal(): AbortSignal {
     const signal: Partial<AbortSignal> = {
       aborted: false,
-      addEventListener: (_type: string, call: unknown) => this.#resume(call as ResumedCall),
+      addEventListener: (_type: string, call: unknown) => this.#resume(call as Call<unknown>),
       removeEventListener: () => undefined,
     };
     return signal as AbortSignal;
   }
 
-  #resume(call: ResumedCall): void {
+  #resume(call: Call<unknown>): void {
     this.#call = call;
     this.#destination = call.destination;
     call.destination = this;
@@ -153,7 +148,7 @@ export class MessageAttempt implements CallDestination {
     now: number,
     random: Random,
     throttled: boolean,
-  ): Decision {
+  ): NextStep {
     this.#next = this.#inner.decide(call, outcome, now, random, throttled);
     if (this.#next.kind === "stop") return this.#next;
     return { kind: "stop", status: "EXHAUSTED", reason: "attempts" };
@@ -197,8 +192,16 @@ export class MessageAttempt implements CallDestination {
     return this.#inner.hasListeners;
   }
 
+  labelsOf<T>(call: Call<T>): Pick<CallEvent, "destination" | "key"> {
+    return this.#inner.labelsOf(call);
+  }
+
   emit(event: CallEvent): void {
     this.#inner.emit(event);
+  }
+
+  reports(reason: StopReason): boolean {
+    return this.#inner.reports(reason);
   }
 
   endpointOf(copy: number): string | undefined {
@@ -207,7 +210,7 @@ export class MessageAttempt implements CallDestination {
 }
 
 /** A call whose first attempt a guard has held would set it to its own start. */
-function keepQueuedSince(call: ResumedCall, since: ClockReading): void {
+function keepQueuedSince(call: Call<unknown>, since: ClockReading): void {
   Object.defineProperty(call, "queuedSince", { get: () => since, set: () => undefined });
 }
 

@@ -9,7 +9,7 @@ import {
   admissionRequestOf,
   admit,
   type BreakerState,
-  type Decision,
+  type CallRequest,
   decide,
   type EntryGate,
   HEDGE_REQUEST,
@@ -26,19 +26,19 @@ import {
   type Verdict,
   type WaitingCallHandler,
 } from "@redrive/core";
-import type { Attempt, Call, CallDestination } from "../call/call.ts";
+import type { Attempt, Call, CallDestination, NextStep } from "../call/call.ts";
 import type { CallConfig } from "../call/call-config.ts";
-import { historyOf, remainingMs, requestOf } from "../call/call-deadline.ts";
+import { historyOf, leftMs, nextTimeoutMs, requestOf } from "../call/call-deadline.ts";
 import {
   type CallEvent,
   type CallEventType,
   type CallListener,
   notify,
 } from "../call/call-event.ts";
-import { giveUp, launch, wait } from "../call/call-execution.ts";
-import { NO_RESULT } from "../call/classify-attempt.ts";
+import { giveUp, invoke, launch, nextAttempt, wait } from "../call/call-execution.ts";
+import { isNonRetryable, NO_RESULT } from "../call/classify-attempt.ts";
 import { emit } from "../call/emit-event.ts";
-import { recordFailure } from "../call/failure-records.ts";
+import { recordFailure, retryStateOf } from "../call/failure-records.ts";
 import type { AttemptResult } from "../call/options.ts";
 import { FallbackChain, type FallbackWiring } from "./fallback-chain.ts";
 import { HedgeRace } from "./hedge-race.ts";
@@ -88,6 +88,12 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
     return this.listeners.size > 0;
   }
 
+  labelsOf<T>({ config, options }: Call<T>): Pick<CallEvent, "destination" | "key"> {
+    const { name: destination = "" } = config;
+    const { key } = options;
+    return key === undefined ? { destination } : { destination, key };
+  }
+
   emit(event: CallEvent): void {
     for (const type of [event.type, "*"] as const) {
       for (const listener of this.listeners.get(type) ?? []) notify(listener, event);
@@ -106,7 +112,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
       const pass = this.guards.admission.enterOnlyBreaker(breaker);
       if (pass > 0) {
         this.counts.firsts++;
-        launch(call, 0, pass, undefined);
+        launch(call, pass, undefined);
         return;
       }
     }
@@ -139,7 +145,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
       this.#refuse(call, "overload");
       return;
     }
-    wait(call, Math.max(0, remainingMs(call)), () => {
+    wait(call, Math.max(0, leftMs(call)), () => {
       held.remove(entry);
       this.#timeOut(call, entry.lane.heldBy);
     });
@@ -167,6 +173,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
 
   admitted(call: AnyCall, permit: Permit, now: number): void {
     call.cancelWait?.();
+    if (call.latest.attempt > call.attempts) restart(call);
     this.#launch(call, permit, now);
   }
 
@@ -183,7 +190,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
     else this.counts.retries++;
     // The race of the previous attempt is over, and the wait it was asked for has passed.
     call.race = undefined;
-    const attempt = launch(call, 0, permit.pass, permit);
+    const attempt = launch(call, permit.pass, permit);
     if (this.#hedge && !attempt.settled) this.#startRace(attempt, this.#hedge, now);
   }
 
@@ -215,7 +222,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
     if (permit === undefined) return undefined;
     this.counts.hedges++;
     emit(call, { type: "hedge", attempt: call.attempts, copy, afterMs });
-    if (!call.over) return launch(call, copy, permit.pass, permit);
+    if (!call.over) return launchCopy(call, copy, permit);
     this.#returnPermit(call, permit, now);
     return undefined;
   }
@@ -244,6 +251,8 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
   ): Outcome | false {
     const { call } = attempt;
     const { race, config } = call;
+    // A non-retryable error does not wait for hedged copies.
+    if (isNonRetryable(result)) return outcome;
     const decidable = race?.withMaxWait(outcome, config.timer.clock.now()) ?? outcome;
     if (race?.hasRunning()) return false;
     // All attempts have ended, so this only cancels further copies.
@@ -264,15 +273,26 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
     now: number,
     random: Random,
     throttled: boolean,
-  ): Decision {
-    const request = admissionRequestOf(true, call.options.patience === "wait", throttled);
-    const gates = retryGates(this.guards.admission, request, call.breaker, now);
-    return decide(call.policy, requestOf(call), historyOf(call, now), outcome, gates, now, random);
+  ): NextStep {
+    const { policy, options, breaker } = call;
+    const state = retryStateOf(call);
+    state.isThrottled = throttled;
+    state.hasNewCredentials = false;
+    const admissionRequest = admissionRequestOf(true, options.patience === "wait", throttled);
+    const gates = retryGates(this.guards.admission, admissionRequest, breaker, now);
+    const request = guardedRequestOf(call);
+    const decision = decide(policy, request, historyOf(call, now), outcome, gates, now, random);
+    if (decision.kind !== "hold") return decision;
+    const { by: source, until, ownDelayMs } = decision;
+    return { kind: "retry", delayMs: until - now, ownDelayMs, source };
+  }
+
+  reports(reason: StopReason): boolean {
+    return REPORTED_REASONS.includes(reason);
   }
 
   recordSuccess<T>(call: Call<T>, value: T): void {
     this.counts.successes++;
-    call.race?.end();
     this.#fallbacks.remember(call, value);
   }
 
@@ -285,6 +305,32 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
     this.counts.failures++;
     return this.#fallbacks.run(call, reason, result, error);
   }
+}
+
+/** Reasons that the caller must learn even if nothing was retried. */
+const REPORTED_REASONS: readonly StopReason[] = ["circuit-open", "retry-budget", "overload"];
+
+/** The first attempt of a call that a guard has held starts now. The call keeps its own start. */
+function restart<T>(call: Call<T>): void {
+  const { latest, config } = call;
+  call.queuedSince = call.started;
+  latest.started = config.timer.clock.read();
+  latest.timeoutMs = nextTimeoutMs(call);
+}
+
+function launchCopy<T>(call: Call<T>, number: number, permit: Permit): Attempt<T> {
+  const copy = nextAttempt(call, call.attempts);
+  copy.copy = number;
+  copy.pass = permit.pass;
+  copy.permit = permit;
+  call.config.timer.add(copy);
+  invoke(copy, call.operation);
+  return copy;
+}
+
+/** The request that core decides on, with what only guards need to know. */
+function guardedRequestOf<T>(call: Call<T>): CallRequest {
+  return { ...requestOf(call), patience: call.options.patience };
 }
 
 function emitBreakerChange<T>(call: Call<T>, before: BreakerState | undefined): void {
@@ -303,5 +349,5 @@ function admissionRequestFor<T>({ attempts, retryState, options }: Call<T>): Adm
 function entryDecision<T>(call: Call<T>, gate: EntryGate, now: number): AdmitDecision {
   const { policy } = call;
   const attempt = Math.min(call.attempts, policy.maxAttempts - 1);
-  return admit(policy, requestOf(call), { ...historyOf(call, now), attempt }, gate, now);
+  return admit(policy, guardedRequestOf(call), { ...historyOf(call, now), attempt }, gate, now);
 }

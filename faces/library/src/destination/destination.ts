@@ -2,11 +2,13 @@
  * Destination: the calls to one dependency, and the guards that they share. Create one per dependency
  * and reuse it. The service and the simulator use the same document.
  */
+
 import {
   type Clock,
   createGuards,
   type DestinationDocument,
   type Destination as DestinationOptions,
+  type Fields,
   guardOptionsOf,
   invalidArgument,
   isObject,
@@ -20,7 +22,15 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
-import { type CallConfig, CallConfigCache, createCallConfig } from "../call/call-config.ts";
+import { enableDestinations } from "../call/call.ts";
+import {
+  CALL_FIELDS,
+  type CallConfig,
+  createCallConfig,
+  createConfigCache,
+  type FindCallConfig,
+  typeRule,
+} from "../call/call-config.ts";
 import type { CallEvent, CallEventType, CallListener, EventOf } from "../call/call-event.ts";
 import { CallExecution } from "../call/call-execution.ts";
 import type { AttemptContext, Classify, Fallback, Operation, RunOptions } from "../call/options.ts";
@@ -91,16 +101,24 @@ export function destination(name: string, input: DestinationInput = {}): Destina
 
 const NO_OVERRIDES: object = {};
 
+const RUN_FIELDS: Fields = {
+  ...CALL_FIELDS,
+  key: typeRule("string"),
+  fallback: typeRule("function"),
+  request: typeRule("object"),
+};
+
 class GuardedDestination implements Destination {
   readonly name: string;
   readonly policy: Policy;
   readonly clock: Clock;
   readonly classify: Classify<never> | undefined;
   readonly #config: CallConfig;
-  readonly #configs: CallConfigCache;
+  readonly #configOf: FindCallConfig;
   readonly #runtime: DestinationRuntime;
 
   constructor(name: string, input: DestinationInput) {
+    enableDestinations();
     const { document, wiring } = splitInput(input);
     const options = resolveDestination(document, "library");
     const { policy, idempotent, hedge } = options;
@@ -115,7 +133,7 @@ class GuardedDestination implements Destination {
     this.#runtime = new DestinationRuntime(guards, this.#config, idempotent, hedge, wiring);
     // The document as written, so that overrides get the right defaults.
     const base = policyDocumentOf(document.policy ?? {});
-    this.#configs = new CallConfigCache({}, (overrides) =>
+    this.#configOf = createConfigCache(RUN_FIELDS, {}, (overrides) =>
       createCallConfig(resolvePolicy({ ...base, ...overrides }), clock, random, name),
     );
     if (wiring.onEvent !== undefined) this.on("*", wiring.onEvent);
@@ -124,11 +142,12 @@ class GuardedDestination implements Destination {
   run<T>(fn: Operation<T>, overrides: RunOptions<T> = NO_OVERRIDES as RunOptions<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const { classify } = this;
-      const config = overrides === NO_OVERRIDES ? this.#config : this.#configs.get(overrides);
+      const config = overrides === NO_OVERRIDES ? this.#config : this.#configOf(overrides);
       const options = classify
         ? { ...overrides, classify: overrides.classify ?? (classify as Classify<T>) }
         : overrides;
-      const call = new CallExecution(config, fn, options, resolve, reject, this.#runtime);
+      const call = new CallExecution(config, fn, options, resolve, reject);
+      call.destination = this.#runtime;
       const { guards } = this.#runtime;
       const { key } = options;
       call.breaker =

@@ -3,7 +3,7 @@
  * the same time share one renewal, and a call renews at most once.
  */
 import type { Call } from "../call/call.ts";
-import { remainingMs } from "../call/call-deadline.ts";
+import { leftMs } from "../call/call-deadline.ts";
 import { giveUp, startNextAttempt, wait } from "../call/call-execution.ts";
 import { emit } from "../call/emit-event.ts";
 import { retryStateOf } from "../call/failure-records.ts";
@@ -36,7 +36,7 @@ export class Reauthentication {
 
   /** Repeats the call at once when the credentials are new, or calls `onTimeout` at its deadline. */
   repeatAfter<T>(renewal: Promise<void>, call: Call<T>, onTimeout: () => void): void {
-    wait(call, Math.max(0, remainingMs(call)), () => {
+    wait(call, Math.max(0, leftMs(call)), () => {
       // A renewal that takes longer than a whole call may never end. The next call starts a new one.
       this.#forget(renewal);
       onTimeout();
