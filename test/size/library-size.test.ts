@@ -3,12 +3,12 @@ import { describe, expect, test } from "vitest";
 import { type Bundle, bundle } from "./bundle.ts";
 
 /**
- * The targets are 3 and 12 kB. They are not met; docs/decisions/0008 explains why. These limits are
- * a ratchet: the current sizes, rounded up to the next 64 bytes. They shrink, or grow for a bug fix
- * that the decision names.
+ * The targets are 7.5 kB for `retry` and 12 kB for the whole library. They are not met;
+ * docs/decisions/0008 explains why. These limits are a ratchet: the current sizes, rounded up to the
+ * next 64 bytes. They shrink, or grow for a bug fix that the decision names.
  */
 const sizes = [
-  ["retry alone", 'export { retry } from "redrive";', 9664],
+  ["retry alone", 'export { retry } from "redrive";', 9024],
   ["consume with one adapter", 'export { consume, redisStreams } from "redrive/consume";', 40_000],
   ["the whole library", 'export * from "redrive";', 26_560],
   ["idempotency keys", 'export * from "redrive/idempotency";', 20_160],
@@ -35,6 +35,20 @@ test("retry alone excludes code that it does not use", async () => {
   for (const unused of ["breaker.ts", "fetch.ts", "keyed-guards.ts", "catalog.ts", "presets.ts"]) {
     expect(paths.filter((path) => path.endsWith(`/${unused}`))).toEqual([]);
   }
+});
+
+test("retry alone excludes what only a destination or a NonRetryableError uses", async () => {
+  const names = ["outcomeToDecide", "fallBack", "labelsOf", "isNonRetryable"];
+  const namesIn = ({ code }: Bundle) => names.filter((name) => code.includes(name));
+  expect(namesIn(await bundle('export { retry } from "redrive";'))).toEqual([]);
+  expect(namesIn(await bundle('export * from "redrive";'))).toEqual(names);
+});
+
+test("a minified program keeps the call that its compiled code depends on", async () => {
+  const { code } = await bundle('export { retry } from "redrive";');
+  const { retry } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
+  const call = await retry((context: object) => context);
+  expect(call.constructor.retained).toBeInstanceOf(call.constructor);
 });
 
 test("a program with one store and one framework excludes the others", async () => {
