@@ -3,10 +3,15 @@
  */
 import { BODY } from "./service-parts.mjs";
 
-/** @param {import("@redrive/service").Redrive} redrive @param {string} origin @param {number} count */
-export async function fill(redrive, origin, count) {
+/**
+ * @param {import("@redrive/service").Redrive} redrive
+ * @param {string} origin
+ * @param {number} count
+ * @param {Readonly<Record<string, string>>} [headers]
+ */
+export async function fill(redrive, origin, count, headers = {}) {
   await redrive.pause(origin);
-  const input = { targetUrl: `${origin}/`, body: BODY };
+  const input = { targetUrl: `${origin}/`, body: BODY, headers };
   for (let left = count; left > 0; left -= 500) {
     const results = await redrive.enqueueMany(
       Array.from({ length: Math.min(500, left) }, () => input),
