@@ -189,11 +189,13 @@ class HttpDeliverer implements Deliverer {
   }
 }
 
-function signatureOf(request: DeliverRequest, now: number): Headers | undefined {
-  const { taskId: id, signingKeys: keys = [], signature, body } = request;
-  if (signature !== undefined || keys.length === 0) return signature && { ...signature };
-  return { ...signWebhook(keys, { id, now, body: body ?? NO_BODY }) };
+function signatureOf(request: DeliverRequest, now: number): WebhookHeaders | undefined {
+  const { taskId: id, signingKeys: keys = NO_KEYS, signature, body } = request;
+  if (signature !== undefined || keys.length === 0) return signature;
+  return signWebhook(keys, { id, now, body: body ?? NO_BODY });
 }
+
+const NO_KEYS: readonly SigningKey[] = [];
 
 const NO_BODY = new Uint8Array(0);
 const ABORTED = notStarted({ kind: "aborted" }, null);

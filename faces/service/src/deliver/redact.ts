@@ -43,13 +43,25 @@ function mayBeSecret(name: string, value: string): boolean {
 /** All variants of the secrets to search for: as sent, without the scheme, and escaped for JSON. */
 export function secretVariants(secrets: readonly string[]): readonly string[] {
   if (secrets.length === 0) return secrets;
-  const variants = secrets.flatMap((secret) => {
+  const variants = new Set<string>();
+  for (const secret of secrets) {
     const credentials = /^[\w-]+ +(\S.*)$/.exec(secret)?.[1] ?? secret;
-    return [secret, credentials, inJson(secret), inJson(credentials)];
-  });
-  const long = variants.filter((variant) => variant.length >= MIN_SECRET_LENGTH);
+    for (const text of [secret, credentials]) {
+      if (SAME_IN_ANY_FORM.test(text)) variants.add(text);
+      else for (const form of formsOf(text)) variants.add(form);
+    }
+  }
+  const long = [...variants].filter((variant) => variant.length >= MIN_SECRET_LENGTH);
   // Longest first, so that masking a short variant leaves no part of a longer one.
-  return [...new Set(long.flatMap(bytesOf))].sort((one, other) => other.length - one.length);
+  return long.sort((one, other) => other.length - one.length);
+}
+
+/** ASCII without control characters, quotes and backslashes: nearly all secrets. */
+const SAME_IN_ANY_FORM = /^[ !#-[\]-~]*$/;
+
+/** As sent, and escaped for JSON, both as bytes. */
+function formsOf(text: string): readonly string[] {
+  return [text, inJson(text)].flatMap(bytesOf);
 }
 
 /** Masks every variant in the text. `isCut`: the text may end in the middle of a variant. */

@@ -4,6 +4,7 @@
  */
 import { HOP_HEADER } from "../model/loop-detection.ts";
 import type { Headers } from "../model/task.ts";
+import type { WebhookHeaders } from "./signing.ts";
 import { isTraceparent } from "./trace.ts";
 
 /** Headers of an attempt that the service sets. */
@@ -72,7 +73,11 @@ const OVERRIDABLE: Readonly<Record<string, keyof OverriddenHeaders>> = Object.as
 );
 
 /** Alternating names and values, the form that undici takes without conversion. */
-export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Headers): string[] {
+export function requestHeaders(
+  task: Headers,
+  own: OwnHeaders,
+  signature?: WebhookHeaders,
+): string[] {
   const flat = [
     "idempotency-key",
     own.idempotencyKey ?? own.taskId,
@@ -92,7 +97,8 @@ export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Heade
     "identity",
   ];
   appendTask(flat, task);
-  for (const [name, value] of Object.entries(signature ?? {})) flat.push(name, value);
+  if (signature === undefined) return flat;
+  for (const [name, value] of Object.entries(signature)) flat.push(name, value);
   return flat;
 }
 

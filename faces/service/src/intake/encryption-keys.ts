@@ -15,6 +15,7 @@ export interface Key {
 export const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const TAG_OPTIONS = { authTagLength: TAG_BYTES };
 
 /** No header value of a caller can contain it, so it marks sealed values unambiguously. */
 export const SEALED = "\u0001";
@@ -46,21 +47,21 @@ export function sealBytes(key: Key, fill: FillRandom, bytes: Buffer, context: st
 
 /** Null if the key is missing, or the value was sealed for another task or header. */
 export function openBytes(keys: readonly Key[], value: string, context: string): Buffer | null {
-  const [id, text = ""] = value.slice(SEALED.length).split(".", 2);
+  const end = value.indexOf(".");
+  const id = value.slice(SEALED.length, end);
   const key = keys.find((one) => one.id === id);
-  const payload = Buffer.from(text, "base64");
+  const payload = Buffer.from(value.slice(end + 1), "base64");
   if (key === undefined || payload.length < NONCE_BYTES + TAG_BYTES) return null;
   const nonce = payload.subarray(0, NONCE_BYTES);
   const tag = payload.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-  const options = { authTagLength: TAG_BYTES };
-  const decipher = createDecipheriv("aes-256-gcm", key.bytes, nonce, options)
+  const decipher = createDecipheriv("aes-256-gcm", key.bytes, nonce, TAG_OPTIONS)
     .setAAD(Buffer.from(context))
     .setAuthTag(tag);
   try {
-    return Buffer.concat([
-      decipher.update(payload.subarray(NONCE_BYTES + TAG_BYTES)),
-      decipher.final(),
-    ]);
+    const bytes = decipher.update(payload.subarray(NONCE_BYTES + TAG_BYTES));
+    // It returns no bytes, because GCM has no padding, but it throws if the tag is wrong.
+    decipher.final();
+    return bytes;
   } catch {
     return null;
   }

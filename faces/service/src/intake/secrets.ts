@@ -29,6 +29,8 @@ export interface Secrets {
   seal<Task extends NewTask>(task: Task): Task;
   /** The task with its headers decrypted; null if one cannot be decrypted. */
   open<Task extends NewTask>(task: Task): Task | null;
+  /** The headers of the task, decrypted; null if one cannot be decrypted. */
+  openHeaders(task: NewTask): Headers | null;
   /** A text that is encrypted for this context; null if there is no key. */
   sealText(text: string, context: string): string | null;
   /** The text of `sealText`; null if it cannot be decrypted. */
@@ -110,9 +112,14 @@ function textCipher(
   };
 }
 
-function headerCipher(keys: readonly Key[], fill: FillRandom): Pick<Secrets, "seal" | "open"> {
+function headerCipher(
+  keys: readonly Key[],
+  fill: FillRandom,
+): Pick<Secrets, "seal" | "open" | "openHeaders"> {
   const [key] = keys;
+  const openHeaders = (task: NewTask) => openSealed(keys, task);
   return {
+    openHeaders,
     seal(task) {
       if (key === undefined || !hasAny(task.headers, isSecret)) return task;
       const headers = mapValues(task.headers, (name, value) => {
@@ -122,17 +129,23 @@ function headerCipher(keys: readonly Key[], fill: FillRandom): Pick<Secrets, "se
       return { ...task, headers };
     },
     open(task) {
-      if (!hasAny(task.headers, isSealed)) return task;
-      let isComplete = true;
-      const headers = mapValues(task.headers, (name, value) => {
-        if (!isSealed(name, value)) return value;
-        const bytes = openBytes(keys, value, additionalData(task, name));
-        if (bytes === null) isComplete = false;
-        return bytes?.toString("utf8") ?? "";
-      });
-      return isComplete ? { ...task, headers } : null;
+      const headers = openHeaders(task);
+      if (headers === task.headers) return task;
+      return headers && { ...task, headers };
     },
   };
+}
+
+function openSealed(keys: readonly Key[], task: NewTask): Headers | null {
+  if (!hasAny(task.headers, isSealed)) return task.headers;
+  let isComplete = true;
+  const headers = mapValues(task.headers, (name, value) => {
+    if (!isSealed(name, value)) return value;
+    const bytes = openBytes(keys, value, additionalData(task, name));
+    if (bytes === null) isComplete = false;
+    return bytes?.toString("utf8") ?? "";
+  });
+  return isComplete ? headers : null;
 }
 
 type HeaderTest = (name: string, value: string) => boolean;
