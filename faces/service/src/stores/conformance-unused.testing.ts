@@ -167,6 +167,8 @@ export function unusedConformance(store: () => Store): void {
       await removeUnused(store());
       const [claim] = await store().claimsOf("node-1", 5);
       expect(claim).toBeDefined();
+      const forAlive = { nodeId: "alive", partitions: [0], limit: 5 };
+      expect(await store().lapsed(forAlive)).toEqual([claim]);
       await store().commit(batch({ nodeId: "alive", settles: [settle(claim!)] }));
       await removeUnused(store());
       // A removed node that returns can claim again.
