@@ -3,6 +3,7 @@
  * so tests run on sources with no build in between. In `npm test`, suites that use whole packages run on
  * the build: Node loads it in half of the time, and runs it up to twice as fast.
  */
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { mutantPlugins } from "./tools/mutants/plugin.mjs";
 import { SlowestFirst } from "./tools/slowest-first.mjs";
@@ -11,6 +12,9 @@ import { globsOf, isOnBuild, suites } from "./tools/suites.mjs";
 /** What Node itself would take. Bundlers have "module", whose files Node cannot load. */
 const NODE_CONDITIONS = ["node", "development|production"];
 const SOURCE_CONDITIONS = ["redrive-source", ...NODE_CONDITIONS];
+
+/** One more than there are cores: many tests wait for a server, a browser or a lease. */
+const WORKERS = availableParallelism() + 1;
 
 /**
  * When a test is taken to hang. No test shows by this that something is quick: on a machine that
@@ -21,7 +25,7 @@ const HANG_MS = 180_000;
 export default defineConfig({
   plugins: mutantPlugins(),
   test: {
-    maxWorkers: "100%",
+    maxWorkers: WORKERS,
     restoreMocks: true,
     unstubGlobals: true,
     sequence: { sequencer: SlowestFirst },

@@ -7,8 +7,10 @@ import { relative, sep } from "node:path";
 import { BaseSequencer } from "vitest/node";
 import { root } from "./setup/root.mjs";
 
-/** Slowest first, from more than a minute of one core to 20 seconds. */
+/** Slowest first, from more than three minutes of one core to 20 seconds. */
 export const SLOWEST = [
+  "test/simulation/seeds-0.test.ts",
+  "test/simulation/seeds-1.test.ts",
   "test/browser/web-system.test.ts",
   "test/labs/labs.test.ts",
   "test/browser/web-labs.test.ts",
@@ -17,8 +19,6 @@ export const SLOWEST = [
   "test/e2e/cli-sim.test.ts",
   "test/browser/web-curve.test.ts",
   "test/faults/fleet.test.ts",
-  "test/simulation/seeds-0.test.ts",
-  "test/simulation/seeds-1.test.ts",
   "test/browser/web-herd.test.ts",
   "test/browser/web-system-links.test.ts",
   "test/agreement/guards-sqlite.test.ts",

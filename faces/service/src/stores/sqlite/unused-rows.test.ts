@@ -36,6 +36,7 @@ class Operations {
   readonly #random;
   readonly #store: Store;
   readonly #claims: StartedTask[] = [];
+  readonly #deadLetters: string[] = [];
   #cursor: string | undefined;
   #now = T0;
 
@@ -54,7 +55,7 @@ class Operations {
     const now = this.#now;
     const commit = (parts: Parameters<typeof batch>[0]) =>
       this.#store.commit(batch({ now, ...parts }));
-    switch (this.#draw(6)) {
+    switch (this.#draw(7)) {
       case 0:
       case 1: {
         const claimVersion = this.#draw(2) === 0 ? 0 : null;
@@ -75,6 +76,7 @@ class Operations {
         const settles = this.#claims.splice(0, 2).map((claim) => {
           const isEnd = this.#draw(4) > 0;
           const end = this.#draw(2) === 0 ? "SUCCEEDED" : "EXHAUSTED";
+          if (isEnd && end === "EXHAUSTED") this.#deadLetters.push(claim.taskId);
           return settle(claim, { status: isEnd ? end : "PENDING", nextAttemptAt: now });
         });
         await commit({ settles });
@@ -82,6 +84,9 @@ class Operations {
       }
       case 4:
         await this.#store.sweep({ now, endedBefore: now, deadBefore: now, limit: 3 });
+        return;
+      case 5:
+        await this.#store.discard(TENANT, this.#deadLetters.splice(0, 2));
         return;
       default: {
         const query = { now, limit: 2, cursor: this.#cursor };
@@ -96,10 +101,12 @@ const COUNTED = `SELECT destination_id, status, count FROM counts WHERE count <>
 const RECOUNTED = `SELECT destination_id, status, count(*) AS count FROM tasks
   GROUP BY destination_id, status ORDER BY destination_id, status`;
 const ORPHANS = `SELECT ref FROM tasks
-  WHERE destination_id NOT IN (SELECT destination_id FROM destinations)`;
+  WHERE destination_id NOT IN (SELECT destination_id FROM destinations)
+  UNION ALL SELECT ref FROM payloads WHERE ref NOT IN (SELECT ref FROM tasks)
+  UNION ALL SELECT ref FROM attempts WHERE ref NOT IN (SELECT ref FROM tasks)`;
 
 describe("a SQLite file", () => {
-  it("has counts that equal a recount, and no task without its destination", async () => {
+  it("has counts that equal a recount, and no task, body or attempt that belongs to nothing", async () => {
     for (let seed = 0; seed < 5; seed++) {
       const file = newFile();
       const store = sqliteStore(file);
