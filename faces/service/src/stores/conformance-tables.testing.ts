@@ -6,7 +6,7 @@ import { blankDestination, type DestinationRow } from "../model/destination-row.
 import type { Store } from "../model/store.ts";
 import { PRESET_VERSION } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
-import { batch, claimFirst, create, report, T0, TENANT } from "./store.testing.ts";
+import { batch, claimFirst, create, report, settle, T0, TENANT } from "./store.testing.ts";
 
 export function tableConformance(store: () => Store): void {
   describe("nodes", () => {
@@ -76,7 +76,7 @@ export function tableConformance(store: () => Store): void {
       expect(await store().listPolicies(TENANT)).toEqual([newest]);
     });
 
-    it("keeps a policy that an active task uses", async () => {
+    it("keeps a policy that a waiting or running task uses", async () => {
       const policy = {
         tenantId: TENANT,
         policyId: "p",
@@ -88,7 +88,10 @@ export function tableConformance(store: () => Store): void {
       const made = create({ policyId: "p", policyVersion: 1 });
       await store().commit(batch({ creates: [made] }));
       expect(await store().removePolicy(TENANT, "p", T0)).toBe(false);
-      await store().commit(batch({ cancels: [made.task] }));
+      const [claim] = await claimFirst(store());
+      expect(await store().removePolicy(TENANT, "p", T0)).toBe(false);
+      const ended = settle(claim!, { status: "SUCCEEDED", reason: "succeeded" });
+      await store().commit(batch({ settles: [ended] }));
       expect(await store().removePolicy(TENANT, "p", T0 + 5)).toBe(true);
       expect(await store().removePolicy(TENANT, "p", T0 + 6)).toBe(false);
       const removed = { ...policy, removedAt: T0 + 5 };
