@@ -283,3 +283,20 @@ describe("an embedded Redrive", () => {
     );
   });
 });
+
+describe("a stopped service", () => {
+  const stores = { memory: "memory:", SQLite: `sqlite:${join(folder, "stopped.db")}` };
+
+  it.each(Object.entries(stores))("says so to every later call, on %s", async (_name, store) => {
+    redrive = await createRedrive({ store });
+    const task = { targetUrl: url, body: "late" };
+    await redrive.stop();
+    const refusal = { code: "SERVICE_STOPPED" };
+    await expect(redrive.enqueue(task)).rejects.toMatchObject(refusal);
+    await expect(redrive.enqueue({ ...task, idempotencyKey: "k" })).rejects.toMatchObject(refusal);
+    await expect(redrive.pause("payments")).rejects.toMatchObject(refusal);
+    await expect(redrive.get("some-task")).rejects.toMatchObject(refusal);
+    const [one] = await redrive.enqueueMany([task]);
+    expect(one).toMatchObject({ status: "rejected", reason: refusal });
+  });
+});

@@ -18,6 +18,7 @@ import { Engine } from "./engine/engine.ts";
 import { openSecrets, sha256 } from "./intake/secrets.ts";
 import { uuidV7 } from "./model/ids.ts";
 import type { Store } from "./model/store.ts";
+import { closableStore } from "./model/store-wrappers/closable-store.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
 import { meteredStore } from "./model/store-wrappers/metered-store.ts";
 import { openStore } from "./open-store.ts";
@@ -39,7 +40,8 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const { tenantShards } = options;
   const newLayoutId = () => uuidV7(fill)(clock.now());
   const opening = { clock, newId: newLayoutId, tenantShards };
-  const { store, onCommit } = meteredStore(clock, await openStore(options.store, opening));
+  const opened = closableStore(await openStore(options.store, opening));
+  const { store, onCommit } = meteredStore(clock, opened);
   const deliverer = createDeliverer({
     clock,
     targets,

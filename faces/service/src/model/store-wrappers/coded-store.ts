@@ -7,8 +7,7 @@ import { RedriveError } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import type { Store } from "../store.ts";
 import { ReadAbortedError, StoreFullError, StoreRefusedError } from "../store-errors.ts";
-import { transferOf } from "../transfer/transfer.ts";
-import { namesOf, wrapped } from "./wrapped.ts";
+import { withCalls } from "./with-calls.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
@@ -32,23 +31,5 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
     if (!(error instanceof RedriveError)) failed(error);
     throw storeFailure(error);
   };
-  const { query, documents } = inner;
-  const transfer = transferOf(inner);
-  const parts = { query: coded(query, refuse), documents: coded(documents, refuse) };
-  return wrapped(coded(inner, refuse), {
-    ...parts,
-    ...(transfer && { transfer: coded(transfer, refuse) }),
-  });
-}
-
-type Ask = (...args: readonly unknown[]) => Promise<unknown>;
-
-/** Every method of a store returns a promise, except `onHint`, which only adds a listener. */
-function coded<Part extends object>(part: Part, refuse: (error: unknown) => never): Part {
-  const changes: Partial<Record<keyof Part, Ask>> = {};
-  for (const name of namesOf(part)) {
-    if (typeof part[name] !== "function" || name === "onHint") continue;
-    changes[name] = async (...args) => (part[name] as Ask)(...args).catch(refuse);
-  }
-  return wrapped(part, changes as Partial<Part>);
+  return withCalls(inner, (call) => call().catch(refuse));
 }
