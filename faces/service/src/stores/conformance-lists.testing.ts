@@ -74,6 +74,18 @@ export function listConformance(store: () => Store): void {
       );
     });
 
+    it("compares the value of a label also where few tasks have the status", async () => {
+      const inRegion = (region: string) => create({ labels: { region } });
+      const canceled = inRegion("us");
+      await store().commit(batch({ creates: [canceled, inRegion("eu"), inRegion("eu")] }));
+      await store().commit(batch({ cancels: [canceled.task] }));
+      const canceledIn = async (value: string) => {
+        const filter: TaskFilter = { status: "CANCELLED", label: { name: "region", value } };
+        return (await store().query.list(TENANT, filter, { limit: 9 })).tasks.length;
+      };
+      expect([await canceledIn("us"), await canceledIn("eu")]).toEqual([1, 0]);
+    });
+
     it("gives an empty page and a cursor when the row budget is used up", async () => {
       const creates = Array.from({ length: 30 }, () => create());
       await store().commit(batch({ creates }));
