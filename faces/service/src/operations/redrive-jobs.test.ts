@@ -276,6 +276,21 @@ describe("a canary", () => {
     expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
   });
 
+  it("lets the rest follow if exactly a fifth of it fails", async () => {
+    const world = new World(20);
+    world.status = "IN_FLIGHT";
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
+    await world.pass(1000);
+    const canary = [...world.tasks.values()].filter(({ taskId }) => taskId.startsWith("0300"));
+    expect(canary).toHaveLength(5);
+    for (const [index, task] of canary.entries()) {
+      world.tasks.set(task.taskId, { ...task, status: index === 0 ? "PENDING" : "SUCCEEDED" });
+    }
+    await world.pass(5000);
+    expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 20 });
+  });
+
   it("ends with its first attempts, and the lost time is not caught up in a burst", async () => {
     const world = new World(100);
     world.status = "IN_FLIGHT";
@@ -302,8 +317,13 @@ it("pauses when the circuit of a destination opens, not when it was open before"
   const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
   await world.pass(2000);
   expect((await jobs.get(redriveId, "acme"))?.status).toBe("RUNNING");
-  world.rows = [closed];
+  // Nor when another destination of the tenant has trouble.
+  const other = { ...closed, name: "other" };
+  world.rows = [closed, other];
   await world.pass(1000);
+  world.rows = [closed, { ...other, breakerState: "OPEN", openCount: 1 }];
+  await world.pass(1000);
+  expect((await jobs.get(redriveId, "acme"))?.status).toBe("RUNNING");
   world.rows = [{ ...closed, breakerState: "OPEN", openCount: 1 }];
   await world.pass(1000);
   const paused = { status: "PAUSED", error: expect.stringContaining("circuit of shop opened") };
