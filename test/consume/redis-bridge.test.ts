@@ -65,6 +65,47 @@ test("while the service is down, messages wait at the broker, and none is lost",
   expect(await redis.xlen("{down}:bridge:dead")).toBe(0);
 });
 
+const streamTarget = (stream: string) =>
+  `redis-stream://${new URL(server.url).host}/0?stream=${stream}`;
+
+test("messages go from a stream through the service to another stream, with their type and trace", async () => {
+  const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const fields = ["id", "order-1", "body", '{"id":1}', "content-type", "application/json"];
+  await redis.xadd("from", "*", ...fields, "traceparent", traceparent);
+  await redis.xadd("from", "*", ...fields, "traceparent", traceparent);
+  const bridge = await world.bridge({
+    ...{ from: server.url, queue: "from", idField: "id", bodyField: "body" },
+    targetUrl: streamTarget("to"),
+  });
+  await until(async () => (await redis.xlen("to")) === 1);
+  await until(async () => (await redis.xpending("from", "bridge"))[0] === 0);
+  await bridge.stop();
+  const [[, added] = ["", []]] = await redis.xrange("to", "-", "+");
+  const entry = Object.fromEntries(
+    added.flatMap((name, index) => (index % 2 === 0 ? [[name, added[index + 1]]] : [])),
+  );
+  expect(entry).toMatchObject({
+    "idempotency-key": "from:order-1",
+    "content-type": "application/json",
+    "redrive-attempt": "1",
+    "redrive-hop": "1",
+    traceparent: expect.stringContaining("4bf92f3577b34da6a3ce929d0e0e4736"),
+    body: '{"id":1}',
+  });
+});
+
+test("a message that comes back to its own stream becomes a dead letter, and does not circle forever", async () => {
+  await redis.xadd("loop", "*", "body", "again");
+  const bridge = await world.bridge({
+    ...{ from: server.url, queue: "loop", bodyField: "body" },
+    targetUrl: streamTarget("loop"),
+  });
+  await until(async () => (await redis.xlen("{loop}:bridge:dead")) === 1);
+  await bridge.stop();
+  expect(bridge.written.err).toContain("4 Redrive services");
+  expect(await redis.xlen("loop")).toBe(5);
+});
+
 test("a broker that does not respond is an error that names it", async () => {
   const { port } = new URL(server.url);
   const key = "not-a-stream";

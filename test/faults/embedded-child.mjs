@@ -53,7 +53,8 @@ const redrive = await createRedrive({
     }
   },
 });
-await redrive.configure(new URL(targetUrl ?? "").origin, { retryBudget: false, breaker: false });
+const [origin = ""] = /^[^/]*\/\/[^/?]*/u.exec(targetUrl ?? "") ?? [];
+await redrive.configure(origin, { retryBudget: false, breaker: false });
 say(`ready ${Math.floor(performance.now())} ${Math.floor(waitedMs())}`);
 
 let next = Number(from);

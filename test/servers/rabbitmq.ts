@@ -2,8 +2,10 @@
  * RabbitMQ: starts the system's rabbitmq-server on a free port, with its own files and its own name
  * server (epmd). A test crashes and restarts it; a guard ends it, however the test ends.
  */
+import { execFile } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { connect } from "amqplib";
 import { programFor } from "../../tools/needs.mjs";
 import { freePort } from "./free-port.ts";
@@ -13,8 +15,14 @@ import { type Program, type RestartableServer, startProgram } from "./restartabl
 /** The server itself. On Debian, the program in the path changes to another user first. */
 const SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-export interface RabbitmqServer extends Pick<RestartableServer, "crash" | "start" | "stop"> {
+/** Sends commands to a running server. */
+const CONTROL = "/usr/lib/rabbitmq/bin/rabbitmqctl";
+
+export interface RabbitmqServer
+  extends Pick<RestartableServer, "crash" | "start" | "hang" | "resume" | "stop"> {
   readonly url: string;
+  /** Runs a command of `rabbitmqctl`. */
+  control(...args: readonly string[]): Promise<void>;
 }
 
 export async function startRabbitmq(): Promise<RabbitmqServer> {
@@ -32,12 +40,13 @@ export async function startRabbitmq(): Promise<RabbitmqServer> {
     const connection = await connect(url);
     await connection.close();
   };
+  const env = { ...process.env, ...settings(folder, { port, distPort, epmdPort }) };
   const server = await startProgram(
     {
       kind: "rabbitmq",
       command: existsSync(SERVER) ? SERVER : program,
       args: [],
-      env: { ...process.env, ...settings(folder, { port, distPort, epmdPort }) },
+      env,
       crashSignal: "SIGKILL",
       ping,
       urlOf: () => url,
@@ -48,6 +57,12 @@ export async function startRabbitmq(): Promise<RabbitmqServer> {
     url,
     crash: () => server.crash(),
     start: () => server.start(),
+    hang: () => server.hang(),
+    resume: () => server.resume(),
+    async control(...args) {
+      const program = existsSync(CONTROL) ? CONTROL : "rabbitmqctl";
+      await promisify(execFile)(program, [...args], { env });
+    },
     async stop() {
       await server.stop();
       await epmd.stop();

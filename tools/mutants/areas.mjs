@@ -37,6 +37,8 @@ const AREAS = [
   { folder: "time/", tests: ["time/"] },
   { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
   { folder: "deliver/grpc/", tests: ["deliver/grpc/"] },
+  { folder: "deliver/brokers/", tests: ["deliver/brokers/"] },
+  { folder: "deliver/sessions/", tests: ["deliver/grpc/", "deliver/brokers/"] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
   { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
   { folder: "deliver/", tests: ["deliver/"] },

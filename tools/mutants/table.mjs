@@ -1,5 +1,6 @@
 /** Table: all mutants, by folder of the service. */
 import { bodies } from "./table/bodies.mjs";
+import { brokers } from "./table/brokers.mjs";
 import { deliver } from "./table/deliver.mjs";
 import { destinations } from "./table/destinations.mjs";
 import { fleets } from "./table/fleet.mjs";
@@ -27,6 +28,7 @@ export const mutants = [
   ...fleets,
   ...deliver,
   ...grpc,
+  ...brokers,
   ...http,
   ...intake,
   ...operations,

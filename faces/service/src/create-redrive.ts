@@ -10,6 +10,7 @@ import { openServiceBlobs } from "./bodies/open-blobs.ts";
 import { memoize } from "./collections/bounded-cache.ts";
 import { checkTarget } from "./deliver/address-guard/target.ts";
 import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
+import { createBrokerSender } from "./deliver/brokers/broker-sender.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import { createGrpcSender } from "./deliver/grpc/grpc-sender.ts";
 import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.ts";
@@ -46,6 +47,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     clock,
     targets,
     createGrpcSender,
+    createBrokerSender,
     ...(options.resolver !== undefined && { resolver: options.resolver }),
   });
   const close = async () => {

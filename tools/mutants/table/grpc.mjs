@@ -2,10 +2,11 @@
 import { inService } from "../mutant.mjs";
 
 export const grpc = [
-  inService("deliver/grpc/session-pool.ts", [
+  inService("deliver/sessions/session-pool.ts", [
     {
       name: "an open connection is used although its address is no longer allowed",
-      search: "if (!this.#connector.mayReuse(endpoint, address)) session.retire();\n      else if",
+      search:
+        "if (!this.#connector.mayReuse(place.endpoint, address)) session.retire();\n      else if",
       replace: "if",
     },
     {
@@ -27,8 +28,8 @@ export const grpc = [
     },
     {
       name: "the target's limit of calls is ignored",
-      search: "Math.max(1, Math.min(allowed, MAX_STREAMS))",
-      replace: "MAX_STREAMS",
+      search: "Math.max(1, Math.min(allowed, MAX_CALLS))",
+      replace: "MAX_CALLS",
     },
     {
       name: "a call that a GOAWAY excludes counts as processed",
@@ -39,8 +40,7 @@ export const grpc = [
   inService("deliver/grpc/call.ts", [
     {
       name: "a call is sent although it may not start",
-      search:
-        "if (this.#call.options.mayStart?.() === false) this.#endEarly(undefined);\n    else ",
+      search: "if (this.call.options.mayStart?.() === false) this.endEarly(undefined);\n    else ",
       replace: "",
     },
     {
@@ -50,8 +50,8 @@ export const grpc = [
     },
     {
       name: "a refused call counts as sent",
-      search: "this.#endFailed(failure, !isUnprocessed);",
-      replace: "this.#endFailed(failure, true);",
+      search: "this.endFailed(failure, !isUnprocessed);",
+      replace: "this.endFailed(failure, true);",
     },
   ]),
   inService("deliver/grpc/response.ts", [
@@ -78,14 +78,14 @@ export const grpc = [
       replace: "<= Number.POSITIVE_INFINITY;",
     },
   ]),
-  inService("deliver/address-guard/target.ts", [
+  inService("deliver/address-guard/target-url.ts", [
     {
-      name: "the host of a gRPC target is not normalized",
-      search: 'new URL(text.replace(/^grpc(s?):/i, "http$1:"))',
-      replace: "new URL(text)",
+      name: "the host of a target that is not HTTP is not normalized",
+      search: "const url = new URL(known);",
+      replace: "const url = new URL(text);",
     },
   ]),
-  inService("intake/grpc-input.ts", [
+  inService("intake/targets/grpc-input.ts", [
     {
       name: "a task sets the metadata of gRPC itself",
       search: 'if (name.startsWith("grpc-")) return "is set by the service, not by a task";',

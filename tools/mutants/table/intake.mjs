@@ -98,7 +98,7 @@ export const intake = [
       replace: "    return { ...headerCipher([], fill), fingerprint: sha256 };\n",
     },
   ]),
-  inService("intake/key-targets.ts", [
+  inService("intake/targets/key-targets.ts", [
     {
       name: "a key may send to every port of its targets",
       search: "rule.port !== undefined && rule.port !== port",

@@ -67,6 +67,48 @@ describe("headers", () => {
   });
 });
 
+describe("an entry of Redis", () => {
+  const fields = {
+    body: "{}",
+    "content-type": "application/json",
+    traceparent: "00-1",
+    shop: "berlin",
+  };
+
+  test("has its type and its trace beside its body", () => {
+    const { content, headers } = redisMessage("1-1", fields, "body");
+    expect([content.toString(), headers]).toEqual([
+      "{}",
+      { "content-type": "application/json", traceparent: "00-1" },
+    ]);
+  });
+
+  test("is JSON as a whole without a field for the body", () => {
+    const { content, headers } = redisMessage("1-1", fields, undefined);
+    expect(JSON.parse(content.toString())).toEqual(fields);
+    expect(headers).toEqual({ "content-type": "application/json" });
+  });
+});
+
+describe("the number of services that a message has passed", () => {
+  test.each([
+    ["3", 3],
+    [2, 2],
+    [undefined, 0],
+    ["many", 0],
+    ["-1", 0],
+    [["3"], 0],
+  ])("%j is %s", (hop, expected) => {
+    const body = rabbitBody({ headers: { "redrive-hop": hop } });
+    expect(rabbitMessage("a", body, ["redrive-hop"])).toMatchObject({ hops: expected });
+    expect(rabbitMessage("a", body, ["redrive-hop"]).headers).toEqual({});
+    if (typeof hop !== "string") return;
+    const fields = { "redrive-hop": hop, body: "x" };
+    expect(redisMessage("1-1", fields, "body")).toMatchObject({ hops: expected });
+    expect(redisMessage("1-1", fields, undefined)).toMatchObject({ hops: expected });
+  });
+});
+
 describe("a refusal of the service", () => {
   const about = (...fields: string[]) =>
     new DocumentError(

@@ -12,6 +12,8 @@ export interface BridgeMessage {
   readonly content: Buffer;
   /** With names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The Redrive services that it has passed through, so that a loop of queues and tasks ends. */
+  readonly hops: number;
 }
 
 /** What all tasks of a bridge have in common. */
@@ -26,8 +28,13 @@ export interface BridgeTaskOptions {
   readonly policyId?: string | undefined;
 }
 
-/** The headers of a RabbitMQ message that describe its body or its trace. A task always has them. */
+/** The headers of a message that describe its trace. A task always has them. */
 const DESCRIBING = ["traceparent", "tracestate"];
+
+/** The fields of an entry of Redis that describe its body or its trace. */
+const DESCRIBING_FIELDS = ["content-type", "content-encoding", ...DESCRIBING];
+
+const HOP = "redrive-hop";
 
 /** `forward`: further headers of the message that the request gets. */
 export function rabbitMessage(
@@ -40,10 +47,15 @@ export function rabbitMessage(
   const headers: Record<string, string> = {};
   if (typeof contentType === "string") headers["content-type"] = contentType;
   if (typeof contentEncoding === "string") headers["content-encoding"] = contentEncoding;
+  wanted.delete(HOP);
   for (const [name, value] of Object.entries(own)) {
     if (wanted.has(name.toLowerCase()) && isScalar(value)) headers[name.toLowerCase()] = `${value}`;
   }
-  return { id, content: Buffer.from(content), headers };
+  return { id, content: Buffer.from(content), headers, hops: hopsOf(own[HOP]) };
+}
+
+function hopsOf(value: unknown): number {
+  return isScalar(value) && /^\d{1,9}$/.test(`${value}`) ? Number(value) : 0;
 }
 
 function isScalar(value: unknown): value is string | number | boolean {
@@ -56,11 +68,17 @@ export function redisMessage(
   fields: RedisFields,
   bodyField: string | undefined,
 ): BridgeMessage {
+  const hops = hopsOf(fields[HOP]);
   if (bodyField === undefined) {
     const headers = { "content-type": "application/json" };
-    return { id, content: Buffer.from(JSON.stringify(fields)), headers };
+    return { id, content: Buffer.from(JSON.stringify(fields)), headers, hops };
   }
-  return { id, content: Buffer.from(fields[bodyField] ?? ""), headers: {} };
+  const described = DESCRIBING_FIELDS.flatMap((name) => {
+    const value = fields[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  const headers = Object.fromEntries(described);
+  return { id, content: Buffer.from(fields[bodyField] ?? ""), headers, hops };
 }
 
 /** The task of a message, without its body. */

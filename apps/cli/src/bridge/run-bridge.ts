@@ -72,13 +72,13 @@ async function createTask(
 ): Promise<void> {
   try {
     const task = bridgeTask(message, options);
-    const { content } = message;
+    const { content, hops } = message;
     if (content.length <= MAX_SENT_BYTES) {
-      await client.createTask({ ...task, ...bytesBody(content) });
+      await client.createTask({ ...task, ...bytesBody(content) }, { hops });
       return;
     }
     const { bodyRef } = await client.uploadBody(new Uint8Array(content));
-    await client.createTask({ ...task, bodyRef });
+    await client.createTask({ ...task, bodyRef }, { hops });
   } catch (error) {
     throw isOfMessage(error) ? new NonRetryableError(error) : error;
   }

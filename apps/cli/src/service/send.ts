@@ -71,6 +71,7 @@ export function addSend(parent: Command, terminal: Terminal): void {
     "redrive send https://example.com/orders --body-json '{\"order\":42}' --key order-42",
     "redrive send https://example.com/ping --method GET --policy read --wait 5s",
     "redrive send grpcs://example.com/shop.v1.Orders/Create --body-file order.bin",
+    "redrive send 'amqps://example.com/?queue=orders' --body-json '{\"order\":42}'",
   );
   command.action((target: string, flags: SendFlags) =>
     callService(terminal, flags, async (client) => {

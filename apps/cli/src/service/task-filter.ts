@@ -27,7 +27,7 @@ export function addFilterFlags(command: Command): Command {
     .option("--reason <reason>", "only tasks that ended for this reason")
     .option(
       "--last-status <status>",
-      "only tasks whose last response had this status; 0 to 16 for gRPC",
+      "only tasks whose last response had this status; 0 to 16 for gRPC and brokers",
       integerFlag(0, 999),
     )
     .option("--since <duration>", "only tasks created within this time, such as 2h", durationFlag);

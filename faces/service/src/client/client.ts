@@ -53,6 +53,13 @@ export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
  */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
+export interface CreateOptions {
+  /** Waits for the end of the task, at most 25 s. Default: 0. */
+  readonly waitSeconds?: number;
+  /** The Redrive services that the task has passed through. The service refuses loops. Default: 0. */
+  readonly hops?: number;
+}
+
 export interface Client
   extends BodyCalls,
     DestinationCalls,
@@ -60,7 +67,7 @@ export interface Client
     SettingCalls,
     SimulationCalls {
   /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
-  createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
+  createTask(task: TaskToCreate, options?: CreateOptions): Promise<CreatedTask>;
   /** At most 1000 tasks. The service checks each one separately. */
   createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
@@ -144,8 +151,11 @@ type TaskCalls = Pick<
 function taskCalls({ request, send }: Transport, url: string): TaskCalls {
   const root = "retry-tasks";
   return {
-    async createTask(task, { waitSeconds = 0 } = {}) {
-      const headers = waitSeconds > 0 ? { prefer: `wait=${waitSeconds}` } : {};
+    async createTask(task, { waitSeconds = 0, hops = 0 } = {}) {
+      const headers = {
+        ...(waitSeconds > 0 && { prefer: `wait=${waitSeconds}` }),
+        ...(hops > 0 && { "redrive-hop": String(hops) }),
+      };
       const response = await send({
         method: "POST",
         path: [root],

@@ -47,8 +47,8 @@ export interface BodyStream {
   readonly length: number;
 }
 
-/** An attempt of a gRPC target. */
-export interface GrpcAttemptCall extends AttemptCall {
+/** An attempt over a connection that several attempts share. */
+export interface SessionAttemptCall extends AttemptCall {
   readonly request: AttemptCall["request"] & {
     readonly attemptNumber: number;
     readonly body: Uint8Array | null;

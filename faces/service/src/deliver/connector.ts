@@ -50,8 +50,8 @@ export interface SocketEndpoint {
   readonly name: string;
   readonly port: number;
   readonly isTls: boolean;
-  /** The protocol to negotiate, if it uses TLS. */
-  readonly alpn: "http/1.1" | "h2";
+  /** The protocol to negotiate, if it uses TLS. Default: none. */
+  readonly alpn?: "http/1.1" | "h2";
 }
 
 export class Connector {
@@ -167,12 +167,12 @@ class Opening {
 
   #startTls(options: object): TLSSocket {
     const { name, port, alpn } = this.#endpoint;
-    const key = `${alpn} ${name}:${port}`;
+    const key = `${alpn ?? ""} ${name}:${port}`;
     const { ca, sessions } = this.#parts;
     const socket = connectTls({
       ...options,
       servername: parseAddress(name) ? "" : name.replace(/\.$/, ""),
-      ALPNProtocols: [alpn],
+      ...(alpn !== undefined && { ALPNProtocols: [alpn] }),
       // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 would disable it otherwise.
       rejectUnauthorized: true,
       session: sessions.get(key),

@@ -2,6 +2,7 @@
 import { systemClock } from "@redrive/core";
 import { createTargetPolicy } from "./address-guard/target-policy.ts";
 import type { AttemptResult } from "./attempt-result.ts";
+import { createBrokerSender } from "./brokers/broker-sender.ts";
 import {
   createDeliverer,
   type Deliverer,
@@ -22,6 +23,7 @@ export function testDeliverer(options: Partial<DelivererOptions> = {}): Delivere
     targets,
     resolve: everythingHere,
     createGrpcSender,
+    createBrokerSender,
     ...options,
   });
 }

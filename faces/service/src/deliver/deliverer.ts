@@ -1,8 +1,8 @@
 /**
  * Deliverer: makes one attempt safely. For HTTP it uses an undici agent that opens sockets through the
  * guarded connector, follows no redirects, decompresses nothing and retries nothing; core decides
- * about retries. gRPC calls use the same connector. The end of an attempt is a value; only incorrect
- * use throws.
+ * about retries. gRPC calls and messages to brokers use the same connector. The end of an attempt is a
+ * value; only incorrect use throws.
  */
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
@@ -12,7 +12,7 @@ import type { Headers } from "../model/task.ts";
 import { DeadlineTimer } from "../time/deadline-timer.ts";
 import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
 import type { TargetPolicy } from "./address-guard/target-policy.ts";
-import { Attempt, type AttemptCall, type BodyStream, type GrpcAttemptCall } from "./attempt.ts";
+import { Attempt, type AttemptCall, type BodyStream, type SessionAttemptCall } from "./attempt.ts";
 import { type AttemptResult, notStarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
 import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
@@ -35,18 +35,22 @@ export interface DelivererOptions {
   /** Certificates to trust instead of the well-known ones; PEM. */
   readonly ca?: string;
   /** Sends the attempts of gRPC targets. */
-  readonly createGrpcSender: (parts: GrpcSenderParts) => GrpcSender;
+  readonly createGrpcSender: CreateSender;
+  /** Sends the attempts of targets that are brokers. */
+  readonly createBrokerSender: CreateSender;
 }
 
-/** What gRPC calls share with HTTP requests. */
-export interface GrpcSenderParts {
+/** What attempts over shared connections have in common with HTTP requests. */
+export interface SenderParts {
   readonly clock: Clock;
   readonly deadlines: DeadlineTimer;
   readonly connector: Connector;
 }
 
-export interface GrpcSender {
-  send(call: GrpcAttemptCall): void;
+export type CreateSender = (parts: SenderParts) => Sender;
+
+export interface Sender {
+  send(call: SessionAttemptCall): void;
   /** Lets running calls end, then closes every connection. */
   close(): Promise<void>;
 }
@@ -121,13 +125,14 @@ class HttpDeliverer implements Deliverer {
   readonly #deadlines: DeadlineTimer;
   readonly #check: (targetUrl: string) => Target | RefusedTarget;
   readonly #agent: Agent;
-  readonly #grpc: GrpcSender;
+  readonly #grpc: Sender;
+  readonly #broker: Sender;
 
   /** Mutable state: set once, by `close`. */
   #closed: Promise<void> | undefined;
 
   constructor(options: DelivererOptions) {
-    const { clock, targets, resolver, resolve, hex, ca, createGrpcSender } = options;
+    const { clock, targets, resolver, resolve, hex, ca } = options;
     this.#clock = clock;
     this.#hex = hex ?? cryptoHex();
     this.#deadlines = new DeadlineTimer(clock);
@@ -141,11 +146,9 @@ class HttpDeliverer implements Deliverer {
       ca,
     });
     this.#agent = newAgent(this.#connector);
-    this.#grpc = createGrpcSender({
-      clock,
-      deadlines: this.#deadlines,
-      connector: this.#connector,
-    });
+    const shared = { clock, deadlines: this.#deadlines, connector: this.#connector };
+    this.#grpc = options.createGrpcSender(shared);
+    this.#broker = options.createBrokerSender(shared);
   }
 
   deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult> {
@@ -156,17 +159,22 @@ class HttpDeliverer implements Deliverer {
     if (!target.ok) return Promise.resolve(refused(target));
     const now = options.now ?? this.#clock.now();
     const headers = this.#headers(request, now, options.traceparent);
+    const shared = { request, options, now, target, headers };
     if (target.grpc !== undefined) {
       const endpoint = { ...target.grpc, alpn: "h2" } as const;
-      const call = { request, options, now, target, endpoint, headers };
-      return new Promise((settle) => this.#grpc.send({ ...call, settle }));
+      return new Promise((settle) => this.#grpc.send({ ...shared, endpoint, settle }));
+    }
+    if (target.broker !== undefined) {
+      const { endpoint } = target.broker;
+      return new Promise((settle) => this.#broker.send({ ...shared, endpoint, settle }));
     }
     const dispatch = dispatchOptions(target, request, headers);
     return new Promise((settle) => this.#send(dispatch, { request, options, now, settle }));
   }
 
   close(): Promise<void> {
-    this.#closed ??= Promise.all([this.#agent.close(), this.#grpc.close()]).then(() => {});
+    const parts = [this.#agent, this.#grpc, this.#broker];
+    this.#closed ??= Promise.all(parts.map((part) => part.close())).then(() => {});
     return this.#closed;
   }
 

@@ -70,7 +70,7 @@ const TEXTS: Readonly<Record<ErrorClass, string>> = {
 };
 
 /** The protocol that the target should use, for messages. */
-export type TargetProtocol = "HTTP/1.1" | "HTTP/2" | "gRPC";
+export type TargetProtocol = "HTTP/1.1" | "HTTP/2" | "gRPC" | "AMQP 0-9-1" | "RESP";
 
 /** Hints for codes that do not explain themselves. */
 const HINTS: Readonly<Record<string, string>> = {

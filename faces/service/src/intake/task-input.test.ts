@@ -16,7 +16,14 @@ function make(input: Partial<TaskInput>) {
     policyVersion: 1,
     checkTarget: (text) =>
       text.startsWith("https:")
-        ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook", grpc: undefined }
+        ? {
+            ok: true,
+            url: text,
+            origin: new URL(text).origin,
+            path: "/hook",
+            grpc: undefined,
+            broker: undefined,
+          }
         : { ok: false, kind: "malformed", message: "targetUrl must begin with https://" },
   });
 }

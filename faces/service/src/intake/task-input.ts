@@ -21,8 +21,9 @@ import type { HeadersInput } from "../model/headers-input.ts";
 import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
-import { assertGrpcInput } from "./grpc-input.ts";
-import { refusal } from "./refused-url.ts";
+import { assertBrokerInput } from "./targets/broker-input.ts";
+import { assertGrpcInput } from "./targets/grpc-input.ts";
+import { refusal } from "./targets/refused-url.ts";
 import { type BodyInput, bodyOf, bodyProblems, withBodyRef } from "./task-body.ts";
 
 export interface TaskInput extends BodyInput {
@@ -139,7 +140,9 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   const target = making.checkTarget(input.targetUrl);
   if (!target.ok) throw refusal(target, "targetUrl");
+  const body = bodyOf(input);
   if (target.grpc !== undefined) assertGrpcInput(input);
+  if (target.broker !== undefined) assertBrokerInput(input, body, target.broker.place);
   const callbackUrl = callbackOf(input, making);
   const { tenantId, taskId, policyId, policyVersion } = making;
   const task = {
@@ -150,7 +153,7 @@ export function createTask(input: PlainTaskInput, making: TaskContext): NewTask 
     targetUrl: target.url,
     method: input.method ?? "POST",
     headers: headersOf(input),
-    body: bodyOf(input),
+    body,
     bodyRef: null,
     policyId,
     policyVersion,
@@ -170,7 +173,7 @@ function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskContext): s
   if (callbackUrl === undefined) return null;
   const callback = checkTarget(callbackUrl);
   if (!callback.ok) throw refusal(callback, "callbackUrl");
-  if (callback.grpc === undefined) return callback.url;
+  if (callback.grpc === undefined && callback.broker === undefined) return callback.url;
   const message = "callbackUrl must begin with http:// or https://, because a callback is JSON";
   throw refusal({ ok: false, kind: "malformed", message }, "callbackUrl");
 }

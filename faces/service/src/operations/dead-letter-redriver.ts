@@ -4,9 +4,9 @@
  */
 
 import { overridesIn } from "../deliver/request-headers.ts";
-import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Policies, PolicyChoice } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
+import { assertKeyTargets } from "../intake/targets/key-targets.ts";
 import type { CreateResult } from "../model/batch.ts";
 import type { NewId } from "../model/ids.ts";
 import { partitionByteOf } from "../model/partition.ts";

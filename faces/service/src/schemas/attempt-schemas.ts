@@ -8,7 +8,8 @@ const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
 const Texts = Type.Record(Type.String(), Type.String());
 
 export const StatusNumber = Type.Union([Type.Integer(), Type.Null()], {
-  description: "Of an HTTP response, or the number of a gRPC code (0 to 16).",
+  description:
+    "Of an HTTP response, or the number of a gRPC code (0 to 16), which brokers have too.",
 });
 
 const Phases = Type.Object({

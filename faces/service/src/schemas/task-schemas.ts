@@ -22,7 +22,8 @@ const instant = (description: string) =>
 export const TaskToCreate = Type.Object(
   {
     targetUrl: Type.String({
-      description: "Where the request goes. http, https, grpc or grpcs, at most 2048 bytes.",
+      description:
+        "Where the request goes. http, https, grpc, grpcs, amqp, amqps, redis-stream or rediss-stream, at most 2048 bytes.",
     }),
     method: Type.Optional(
       Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], { default: "POST" }),
@@ -195,7 +196,7 @@ export const filterFields = {
     Type.Integer({
       minimum: 0,
       maximum: 999,
-      description: "Of HTTP, or the number of a gRPC code.",
+      description: "Of HTTP, or the number of a gRPC code, which brokers have too.",
     }),
   ),
   createdFrom: Type.Optional(instant("Created at or after.")),

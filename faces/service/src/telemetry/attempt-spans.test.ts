@@ -1,5 +1,5 @@
 /** Tests of the spans of attempts, with OpenTelemetry's SDK: their attributes, events and parents. */
-import { SpanStatusCode } from "@opentelemetry/api";
+import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import {
   BasicTracerProvider,
   InMemorySpanExporter,
@@ -73,6 +73,26 @@ describe("the span of an attempt", () => {
     expect(span()?.attributes).toMatchObject({ "error.type": "connect" });
     expect(span()?.status).toEqual({ code: SpanStatusCode.ERROR });
     expect(JSON.stringify([span()?.attributes, span()?.name])).not.toContain("secret");
+  });
+
+  it.each([
+    ["amqp://rabbit.example/?queue=orders", "rabbitmq", "orders", 5672],
+    ["amqps://rabbit.example/?exchange=shop&routingKey=new", "rabbitmq", "shop", 5671],
+    ["redis-stream://redis.example:7000/0?stream=orders", "redis", "orders", 7000],
+  ])("of a message to %s is a producer", (targetUrl, system, name, port) => {
+    const { trace, span } = traced({ targetUrl });
+    trace.recordResult({ ...notStarted({ kind: "grpc", code: "NOT_FOUND" }, null), status: 5 });
+    trace.end(settle({}));
+    expect([span()?.name, span()?.kind]).toEqual([`publish ${name}`, SpanKind.PRODUCER]);
+    expect(span()?.attributes).toMatchObject({
+      "messaging.system": system,
+      "messaging.operation.name": "publish",
+      "messaging.destination.name": name,
+      "server.port": port,
+      "redrive.broker.answer": "NOT_FOUND",
+      "error.type": "NOT_FOUND",
+    });
+    expect(span()?.attributes).not.toHaveProperty("rpc.response.status_code");
   });
 
   it("says if the claim was returned, because nothing was sent", () => {

@@ -6,7 +6,7 @@ import {
   ROOT_CONTEXT,
   type Span,
   type SpanContext,
-  SpanKind,
+  type SpanKind,
   SpanStatusCode,
   TraceFlags,
   type Tracer,
@@ -20,28 +20,30 @@ import { requestAttributes, resultAttributes } from "./span-attributes.ts";
 
 export function attemptSpans(tracer: Tracer): StartTrace {
   return (task, waits, now) => {
-    const { name, attributes } = requestAttributes(task);
+    const { name, kind, attributes } = requestAttributes(task);
     const parent = trace.setSpanContext(ROOT_CONTEXT, parentOf(task));
-    const options = { kind: SpanKind.CLIENT, attributes, startTime: now };
+    const options = { kind, attributes, startTime: now };
     const span = tracer.startSpan(name, options, parent);
     for (const { cause, sinceAt, durationMs } of waits) {
       const wait = { "redrive.wait.cause": cause, "redrive.wait.duration_ms": durationMs };
       span.addEvent("redrive.waited", wait, sinceAt + durationMs);
     }
-    return new SpannedAttempt(span, now);
+    return new SpannedAttempt(span, kind, now);
   };
 }
 
 class SpannedAttempt implements AttemptTrace {
   readonly #span: Span;
+  readonly #kind: SpanKind;
   readonly #startedAt: number;
   readonly traceparent: string;
 
   // Mutable state.
   #endedAt: number;
 
-  constructor(span: Span, startedAt: number) {
+  constructor(span: Span, kind: SpanKind, startedAt: number) {
     this.#span = span;
+    this.#kind = kind;
     this.#startedAt = startedAt;
     this.#endedAt = startedAt;
     const { traceId, spanId, traceFlags } = span.spanContext();
@@ -50,9 +52,8 @@ class SpannedAttempt implements AttemptTrace {
 
   recordResult(result: AttemptResult): void {
     this.#endedAt = this.#startedAt + result.durationMs;
-    this.#span.setAttributes(resultAttributes(result));
-    const { kind } = result.outcome;
-    if (kind !== "success") this.#span.setStatus({ code: SpanStatusCode.ERROR });
+    this.#span.setAttributes(resultAttributes(result, this.#kind));
+    if (result.outcome.kind !== "success") this.#span.setStatus({ code: SpanStatusCode.ERROR });
   }
 
   end({ status, reason, attempt }: Settle): void {

@@ -59,7 +59,7 @@ export function filterProblem(filters: TaskFilters): string {
     return `The label must have the form name=value, got "${label}".`;
   }
   if (lastStatus !== "" && !/^([1-9]\d\d|\d|1[0-6])$/u.test(lastStatus)) {
-    return `The last response must be a status code such as 503, or 0 to 16 for gRPC, got "${lastStatus}".`;
+    return `The last response must be a status code such as 503, or 0 to 16 for gRPC and brokers, got "${lastStatus}".`;
   }
   if (age !== "" && ages[age] === undefined) {
     return `The age must be one of ${Object.keys(ages).join(", ")}, got "${age}".`;

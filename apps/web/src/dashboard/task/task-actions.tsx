@@ -44,7 +44,9 @@ export function TaskActions({ task, onDone }: TaskActionsProps) {
           }}
         />
       )}
-      <CopyButton text={curlCommand(task)} label="Copy as curl" />
+      {task.targetUrl.startsWith("http") && (
+        <CopyButton text={curlCommand(task)} label="Copy as curl" />
+      )}
     </>
   );
 }

@@ -148,7 +148,7 @@ function TaskRow({ task, isSelected, onSelect }: TaskRowProps) {
 
 /** The destination is shown beside it. */
 function withoutOrigin(url: string): string {
-  return url.replace(/^\w+:\/\/[^/]*/u, "") || "/";
+  return url.replace(/^[\w-]+:\/\/[^/]*/u, "") || "/";
 }
 
 export function attemptsText(task: TaskView): string {

@@ -225,7 +225,10 @@ describe("loopback mode", () => {
 
 describe("any text", () => {
   const piece = fc.constantFrom(
-    ..."http:// https:// grpc:// grpcs:// // @ : / \\ [ ] % . # ?".split(" "),
+    ..."http:// https:// grpc:// grpcs:// amqp:// rediss-stream:// // @ : / \\ [ ] % . # ?".split(
+      " ",
+    ),
+    ..."?queue=q ?exchange=e&routingKey=k ?stream=s&maxLen=9 %2F +".split(" "),
     ..."127.0.0.1 ::1 localhost example.com 0x7f １ 。 ü".split(" "),
     ..."\t \n \u0000 \ud800 \u202e %00 :80 :0".split(" "),
   );
@@ -241,9 +244,9 @@ describe("any text", () => {
         const checked = checkTarget(url, LOOPBACK);
         if (!checked.ok) return;
         const parsed = new URL(checked.url);
-        expect(parsed.protocol).toMatch(/^(https?|grpcs?):$/);
+        expect(parsed.protocol).toMatch(/^(https?|grpcs?|amqps?|rediss?-stream):$/);
         expect(parsed.username + parsed.password + parsed.hash).toBe("");
-        expect(url).toMatch(/^(https?|grpcs?):\/\//i);
+        expect(url).toMatch(/^(https?|grpcs?|amqps?|rediss?-stream):\/\//i);
         expect(url).not.toMatch(/[\s\\]/);
       }),
       { numRuns: 3000 },

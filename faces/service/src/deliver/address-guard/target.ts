@@ -5,7 +5,9 @@
  */
 import { quote } from "@redrive/core";
 import { parseAddress } from "./address.ts";
+import { type BrokerPlace, brokerPlace } from "./broker-target.ts";
 import { mayLookUp, mayReach, type TargetPolicy } from "./target-policy.ts";
+import { parseTargetUrl, SCHEME_NAMES, type TargetUrl } from "./target-url.ts";
 
 /** An allowed target, split into the parts that an attempt needs. */
 export interface Target {
@@ -16,12 +18,19 @@ export interface Target {
   readonly origin: string;
   /** Path and query. */
   readonly path: string;
-  /** Where to connect for a gRPC call; undefined: the target is called with HTTP/1.1. */
-  readonly grpc: GrpcEndpoint | undefined;
+  /** Where to connect for a gRPC call; undefined: it is none. */
+  readonly grpc: ServerEndpoint | undefined;
+  /** Where to publish a message; undefined: the target is no broker. */
+  readonly broker: BrokerTarget | undefined;
 }
 
-/** The server of a `grpc:` or `grpcs:` target. */
-export interface GrpcEndpoint {
+export interface BrokerTarget {
+  readonly endpoint: ServerEndpoint;
+  readonly place: BrokerPlace;
+}
+
+/** The server of a target that is not called with HTTP/1.1. */
+export interface ServerEndpoint {
   /** A name, or an address without brackets. */
   readonly name: string;
   readonly port: number;
@@ -44,29 +53,22 @@ const LABEL = /^[a-z\d_-]{1,63}$/;
 /** Checks a target URL. Never throws. */
 export function checkTarget(text: string, policy: TargetPolicy): Target | RefusedTarget {
   const wrong = wrongText(text);
-  if (wrong !== undefined) return { ok: false, kind: "malformed", message: wrong };
-  const url = parseTargetUrl(text);
-  if (url === undefined) return malformed("targetUrl is not a valid URL");
-  const isGrpc = /^grpc/i.test(text);
-  const wrongPath = isGrpc ? wrongMethodPath(url) : undefined;
-  return wrongPath === undefined ? checkUrl(url, isGrpc, policy) : malformed(wrongPath);
+  if (wrong !== undefined) return malformed(wrong);
+  const target = parseTargetUrl(text);
+  if (target === undefined) return malformed("targetUrl is not a valid URL");
+  const found = targetOf(target);
+  return found.ok ? (refusedHost(target, policy) ?? found) : found;
 }
 
-/**
- * Parses a URL of a target. `grpc:` and `grpcs:` become `http:` and `https:`, because the parser
- * normalizes the host only of schemes that it knows: it would not recognize `grpc://0x7f.1` as an
- * address.
- */
-export function parseTargetUrl(text: string): URL | undefined {
-  try {
-    return new URL(text.replace(/^grpc(s?):/i, "http$1:"));
-  } catch {
-    return undefined;
+function targetOf(target: TargetUrl): Target | RefusedTarget {
+  switch (target.scheme) {
+    case "http":
+      return httpTarget(target);
+    case "grpc":
+      return grpcTarget(target);
+    default:
+      return brokerTarget(target);
   }
-}
-
-export function portOf({ port, protocol }: URL): number {
-  return Number(port || (protocol === "https:" ? 443 : 80));
 }
 
 function malformed(message: string): RefusedTarget {
@@ -90,14 +92,21 @@ function wrongText(text: string): string | undefined {
   }
   if (hasControl(text)) return "targetUrl must have no space or control character";
   if (text.includes("\\")) return "targetUrl must have no backslash";
-  if (!/^(https?|grpcs?):\/\/[^/]/i.test(text)) {
-    return "targetUrl must begin with http://, https://, grpc:// or grpcs://";
-  }
+  if (!BEGINNING.test(text)) return `targetUrl must begin with ${SCHEME_TEXT}`;
   const authority = /^[^/]*\/\/([^/?#]*)/.exec(text)?.[1] ?? "";
-  return authority.includes("@")
+  if (!authority.includes("@")) return undefined;
+  return /^(http|grpc)/i.test(text)
     ? "targetUrl must have no user or password: use headers"
-    : undefined;
+    : BROKER_PASSWORD;
 }
+
+const BEGINNING = new RegExp(`^(${SCHEME_NAMES.join("|")})://[^/]`, "i");
+const SCHEME_TEXT = SCHEME_NAMES.map((name) => `${name}://`)
+  .join(", ")
+  .replace(/, (?=[^,]*$)/, " or ");
+
+const BROKER_PASSWORD =
+  "targetUrl must have no user or password, because URLs are shown: use the header Authorization: Basic with the Base64 of user:password";
 
 /**
  * Space, C0, DEL and C1: the parser drops some of them, so `loc\tal\nhost` would become localhost.
@@ -110,17 +119,19 @@ function hasControl(text: string): boolean {
   return false;
 }
 
-function checkUrl(url: URL, isGrpc: boolean, policy: TargetPolicy): Target | RefusedTarget {
+/** Undefined: the host is valid, and it may be called. */
+function refusedHost(
+  { url, port, host }: TargetUrl,
+  policy: TargetPolicy,
+): RefusedTarget | undefined {
   const { hostname: name } = url;
-  const port = portOf(url);
   const isAddress = parseAddress(name) !== undefined;
   if (port === 0) return malformed("targetUrl must have no port 0");
   if (!(isAddress || isLegalName(name))) return malformed("targetUrl has an invalid host");
   const allowed = isAddress
     ? mayReach(policy, { address: name, name, port })
     : mayLookUp(policy, name, port);
-  if (!allowed) return { ok: false, kind: "denied", message: deniedText(url.host) };
-  return isGrpc ? grpcTargetOf(url, port) : targetOf(url);
+  return allowed ? undefined : { ok: false, kind: "denied", message: deniedText(host) };
 }
 
 /** Names the requested host, never its addresses, so that nobody can map the internal DNS. */
@@ -133,15 +144,30 @@ function isLegalName(name: string): boolean {
   return bare.length <= MAX_NAME && bare.split(".").every((label) => LABEL.test(label));
 }
 
-function targetOf(url: URL): Target {
+function httpTarget({ url, origin }: TargetUrl): Target {
   url.hash = "";
   const path = `${url.pathname}${url.search}`;
-  return { ok: true, url: url.href, origin: url.origin, path, grpc: undefined };
+  return { ok: true, url: url.href, origin, path, grpc: undefined, broker: undefined };
 }
 
-function grpcTargetOf({ protocol, host, hostname, pathname: path }: URL, port: number): Target {
-  const isTls = protocol === "https:";
-  const origin = `${isTls ? "grpcs" : "grpc"}://${host}`;
-  const name = hostname.replace(/^\[(.*)\]$/, "$1");
-  return { ok: true, url: `${origin}${path}`, origin, path, grpc: { name, port, isTls } };
+function grpcTarget(target: TargetUrl): Target | RefusedTarget {
+  const { url, origin } = target;
+  const wrongPath = wrongMethodPath(url);
+  if (wrongPath !== undefined) return malformed(wrongPath);
+  const path = url.pathname;
+  const grpc = endpointOf(target);
+  return { ok: true, url: `${origin}${path}`, origin, path, grpc, broker: undefined };
+}
+
+function brokerTarget(target: TargetUrl): Target | RefusedTarget {
+  const { url, origin } = target;
+  const place = brokerPlace(target);
+  if (typeof place === "string") return malformed(place);
+  const path = `${url.pathname}${url.search}`;
+  const broker = { endpoint: endpointOf(target), place };
+  return { ok: true, url: `${origin}${path}`, origin, path, grpc: undefined, broker };
+}
+
+function endpointOf({ url, port, isTls }: TargetUrl): ServerEndpoint {
+  return { name: url.hostname.replace(/^\[(.*)\]$/, "$1"), port, isTls };
 }

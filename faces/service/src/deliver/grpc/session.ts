@@ -3,7 +3,6 @@
  * retired when it must get no more calls: the target or this side ended it, or one of its calls did not
  * end by itself. A retired session is closed when its last call ends.
  */
-
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -11,11 +10,13 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http2";
 import type { Socket } from "node:net";
-import type { SocketEndpoint } from "../connector.ts";
+import {
+  MAX_CALLS,
+  type Session,
+  type SessionOwner,
+  type SessionPlace,
+} from "../sessions/session.ts";
 import { MAX_RESPONSE_BYTES } from "./message.ts";
-
-/** Calls at once on one connection; the target may allow fewer. Servers often allow 100. */
-export const MAX_STREAMS = 100;
 
 /** Bytes of headers or trailers of one response, as for HTTP/1.1. */
 export const MAX_HEADER_BYTES = 16_384;
@@ -27,29 +28,19 @@ const BYTES_PER_CALL = MAX_RESPONSE_BYTES + 4 * MAX_HEADER_BYTES;
 const OPTIONS = {
   maxHeaderListPairs: 256,
   maxSettings: 32,
-  peerMaxConcurrentStreams: MAX_STREAMS,
+  peerMaxConcurrentStreams: MAX_CALLS,
   settings: { enablePush: false, maxHeaderListSize: MAX_HEADER_BYTES },
 };
 
-/** Told about every change of a session. */
-export interface SessionOwner {
-  onIdle(session: GrpcSession): void;
-  /** The connection is closed. */
-  onClosed(session: GrpcSession): void;
-}
-
-export class GrpcSession {
-  readonly endpoint: SocketEndpoint;
+export class GrpcSession implements Session {
+  readonly place: SessionPlace;
   readonly #socket: Socket;
   readonly #http2: ClientHttp2Session;
-  readonly #owner: SessionOwner;
-  /** Kept: the socket forgets it when it is closed. */
+  readonly #owner: SessionOwner<GrpcSession>;
   readonly address: string | undefined;
-  /** On the clock's monotonic scale. */
   readonly openedMs: number;
 
   // Mutable state.
-  /** The calls that run. */
   calls = 0;
   /** The number of received bytes at which the connection is closed. */
   #maxReceived = FREE_BYTES;
@@ -58,13 +49,18 @@ export class GrpcSession {
   /** Calls with a larger id were not processed. */
   #lastStreamId = Number.POSITIVE_INFINITY;
 
-  constructor(socket: Socket, endpoint: SocketEndpoint, openedMs: number, owner: SessionOwner) {
-    this.endpoint = endpoint;
+  constructor(
+    socket: Socket,
+    place: SessionPlace,
+    openedMs: number,
+    owner: SessionOwner<GrpcSession>,
+  ) {
+    this.place = place;
     this.openedMs = openedMs;
     this.#socket = socket;
     this.#owner = owner;
     this.address = socket.remoteAddress;
-    const scheme = endpoint.isTls ? "https" : "http";
+    const scheme = place.endpoint.isTls ? "https" : "http";
     this.#http2 = connect(`${scheme}://target`, { ...OPTIONS, createConnection: () => socket });
     this.#listen();
   }
@@ -80,17 +76,17 @@ export class GrpcSession {
     http2.on("close", () => this.#onClose());
     http2.on("remoteSettings", () => {
       this.hasSpokenHttp2 = true;
-      this.endFlood();
+      this.check();
     });
-    http2.on("ping", () => this.endFlood());
+    http2.on("ping", () => this.check());
   }
 
   /** The calls that fit. A target that allows none gets one call, which ends at its deadline. */
   hasRoom(): boolean {
     const { closed, destroyed } = this.#http2;
     if (this.isRetired || closed || destroyed) return false;
-    const allowed = this.#http2.remoteSettings?.maxConcurrentStreams ?? MAX_STREAMS;
-    return this.calls < Math.max(1, Math.min(allowed, MAX_STREAMS));
+    const allowed = this.#http2.remoteSettings?.maxConcurrentStreams ?? MAX_CALLS;
+    return this.calls < Math.max(1, Math.min(allowed, MAX_CALLS));
   }
 
   /** Starts a call; throws if that is not possible. Call `release` when the call has ended. */
@@ -119,14 +115,13 @@ export class GrpcSession {
     return streamId > this.#lastStreamId;
   }
 
-  /** Gets no more calls, and is closed as soon as none runs. */
   retire(): void {
     this.isRetired = true;
     if (this.calls === 0) this.destroy();
   }
 
   /** Closes the connection of a target that sends more than its calls can need. */
-  endFlood(): void {
+  check(): void {
     if (this.#socket.bytesRead > this.#maxReceived) this.destroy();
   }
 

@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Clock, isObject } from "@redrive/core";
-import { assertKeyTargets } from "../../intake/key-targets.ts";
+import { assertKeyTargets } from "../../intake/targets/key-targets.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/loop-detection.ts";
 import type { Redrive } from "../../redrive.ts";

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { BlobError } from "../../bodies/blob-store.ts";
 import type { BodySource } from "../../bodies/bodies.ts";
 import { parseBodyRef } from "../../bodies/body-ref.ts";
-import { assertKeyTargets } from "../../intake/key-targets.ts";
+import { assertKeyTargets } from "../../intake/targets/key-targets.ts";
 import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { serviceError } from "../../model/errors.ts";

@@ -5,7 +5,7 @@
 import { Readable } from "node:stream";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from "fastify";
-import { assertKeyTargets } from "../../intake/key-targets.ts";
+import { assertKeyTargets } from "../../intake/targets/key-targets.ts";
 import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/loop-detection.ts";

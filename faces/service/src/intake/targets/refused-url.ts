@@ -1,7 +1,7 @@
 /** Refused URL: the error for a URL of a document that the operator does not allow, or that is malformed. */
 import { DocumentError } from "@redrive/core";
-import type { RefusedTarget } from "../deliver/address-guard/target.ts";
-import { serviceError } from "../model/errors.ts";
+import type { RefusedTarget } from "../../deliver/address-guard/target.ts";
+import { serviceError } from "../../model/errors.ts";
 
 /** What messages call the URL of each field. */
 const URL_NOUNS = {

@@ -3,8 +3,8 @@
  * is refused when it is created. No message quotes a value of the metadata, because it may be a secret.
  */
 import { DocumentError, type FieldProblem, fieldProblem, quote } from "@redrive/core";
-import { parseBodyRef } from "../bodies/body-ref.ts";
-import type { Headers } from "../model/task.ts";
+import { parseBodyRef } from "../../bodies/body-ref.ts";
+import type { Headers } from "../../model/task.ts";
 
 /** The length of a message is a number of 32 bits. */
 const MAX_MESSAGE = 2 ** 32 - 1;

@@ -4,11 +4,11 @@
  * are checked by the address guard at every attempt.
  */
 
-import { memoize } from "../collections/bounded-cache.ts";
-import { isInBlock, parseAddress } from "../deliver/address-guard/address.ts";
-import { type AllowRule, parseAllowlist } from "../deliver/address-guard/allowlist.ts";
-import { parseTargetUrl, portOf } from "../deliver/address-guard/target.ts";
-import { serviceError } from "../model/errors.ts";
+import { memoize } from "../../collections/bounded-cache.ts";
+import { isInBlock, parseAddress } from "../../deliver/address-guard/address.ts";
+import { type AllowRule, parseAllowlist } from "../../deliver/address-guard/allowlist.ts";
+import { parseTargetUrl } from "../../deliver/address-guard/target-url.ts";
+import { serviceError } from "../../model/errors.ts";
 
 const rulesOf = memoize(1000, parseAllowlist);
 
@@ -20,8 +20,8 @@ export function assertKeyTargets(targets: string | undefined, urls: readonly unk
   for (const url of urls) {
     const parsed = typeof url === "string" ? parseTargetUrl(url) : undefined;
     if (parsed === undefined) continue;
-    const { hostname, host } = parsed;
-    if (!rulesOf(targets).some((rule) => isListed(rule, hostname, portOf(parsed)))) {
+    const { url: address, port, host } = parsed;
+    if (!rulesOf(targets).some((rule) => isListed(rule, address.hostname, port))) {
       throw serviceError("TARGET_DENIED", `this API key may not send to ${host}`);
     }
   }
