@@ -140,6 +140,26 @@ export const brokers = [
       search: 'if (onReply === undefined) throw violation("it sends a reply without a command");',
       replace: "if (onReply === undefined) return;",
     },
+    {
+      name: "any reply says that the stream has the message",
+      search:
+        'if (!ENTRY_ID.test(reply.text)) throw violation("it replies without the id of an entry");',
+      replace: "",
+    },
+  ]),
+  inService("deliver/brokers/redis/redis-answers.ts", [
+    {
+      name: "the start of a password is stored if Redis quotes it",
+      search: "text: quotesArguments(text) ? undefined : text",
+      replace: "text",
+    },
+  ]),
+  inService("deliver/brokers/session/broker-login.ts", [
+    {
+      name: "a password has lines of another protocol",
+      search: " || CONTROL.test(text)",
+      replace: ' || text.includes("\\0")',
+    },
   ]),
   inService("deliver/brokers/redis/resp-reader.ts", [
     {

@@ -40,7 +40,7 @@ describe("a task whose target is a broker", () => {
     [{ method: "PUT" }, 'method must be POST for a message, got "PUT"'],
     [
       { headers: { Authorization: "Bearer secret" } },
-      'header "Authorization" must be "Basic" and the Base64 of user:password for a broker',
+      'header "Authorization" must be "Basic" and the Base64 of user:password, without control characters, for a broker',
     ],
     [
       { headers: { "Content-Type": "x".repeat(256) } },

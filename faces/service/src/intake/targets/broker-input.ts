@@ -67,7 +67,8 @@ function headerText(name: string, value: string, kind: BrokerPlace["kind"]): str
   return undefined;
 }
 
-const NO_LOGIN = 'must be "Basic" and the Base64 of user:password for a broker';
+const NO_LOGIN =
+  'must be "Basic" and the Base64 of user:password, without control characters, for a broker';
 const NO_BODY_FIELD = "cannot be sent, because the field of that name has the body";
 
 function wrong(field: string, message: string): FieldProblem {

@@ -88,6 +88,11 @@ const FAILURES: readonly Row[] = [
     expected: `${INVALID} (it sends a list)`,
   },
   {
+    does: "replies without the id of an entry",
+    reply: "+OK\r\n",
+    expected: `${INVALID} (it replies without the id of an entry)`,
+  },
+  {
     does: "declares 500 MiB",
     reply: "$524288000\r\n",
     expected: `${INVALID} (a reply is too long)`,
@@ -176,6 +181,22 @@ describe("a Redis server that", () => {
     );
     const result = await deliverer.deliver(requestTo(server.url(), { headers: LOGIN }), AMPLE);
     expect(bodyOf(result)).toBe("ERR *** is the password");
+    await server.close();
+  });
+
+  it("does not know AUTH does not put the start of a long password into the log", async () => {
+    const password = "0123456789".repeat(30);
+    const server = await redisTestServer(([name, ...args]) =>
+      name === "AUTH"
+        ? `-ERR unknown command 'AUTH', with args beginning with: '${args.join("' '").slice(0, 128)}\r\n`
+        : honestReply([name ?? ""]),
+    );
+    const authorization = `Basic ${Buffer.from(`app:${password}`).toString("base64")}`;
+    const request = requestTo(server.url(), { headers: { authorization } });
+    const result = await deliverer.deliver(request, AMPLE);
+    expect(brief(result)).toBe("grpc 12");
+    expect(JSON.stringify(result)).not.toContain("0123");
+    expect(bodyOf(result)).toBe("");
     await server.close();
   });
 });

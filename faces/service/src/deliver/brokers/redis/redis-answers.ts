@@ -39,7 +39,18 @@ export function errorAnswer(text: string, otherwise: GrpcCode = "UNKNOWN"): Brok
   const [word = ""] = text.split(" ", 1);
   const known = CODES.get(word) ?? TEXTS.find(([start]) => text.startsWith(start))?.[1];
   const note = `the broker refused the message (${CODES.has(word) ? word : "ERR"})`;
-  return { code: known ?? otherwise, note, text, isElsewhere: ELSEWHERE.has(word) };
+  const isElsewhere = ELSEWHERE.has(word);
+  return {
+    code: known ?? otherwise,
+    note,
+    text: quotesArguments(text) ? undefined : text,
+    isElsewhere,
+  };
+}
+
+/** Redis quotes the first 128 bytes of what it did not understand, which may be half of a password. */
+function quotesArguments(text: string): boolean {
+  return /unknown command/i.test(text);
 }
 
 /** `text`: the id of the entry. */

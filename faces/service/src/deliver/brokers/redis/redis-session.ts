@@ -89,6 +89,9 @@ export class RedisSession extends BrokerSession {
   }
 }
 
+/** Only a reply with an id says that the stream has the message. */
+const ENTRY_ID = /^\d+-\d+$/;
+
 function answerOf(reply: RespReply): BrokerAnswer {
   switch (reply.kind) {
     case "error":
@@ -96,6 +99,7 @@ function answerOf(reply: RespReply): BrokerAnswer {
     case "nil":
       return NO_STREAM;
     default:
+      if (!ENTRY_ID.test(reply.text)) throw violation("it replies without the id of an entry");
       return addedAnswer(reply.text);
   }
 }

@@ -23,6 +23,7 @@ describe("a login", () => {
     "Basic !!!",
     basic("no colon"),
     basic("nul:\0"),
+    basic("a:b\r\nQUIT\r\n"),
     basic(Buffer.from([0xff, 0x3a, 0xfe])),
     `${basic("a:b")}, ${basic("c:d")}`,
   ])("%j is not valid", (value) => {

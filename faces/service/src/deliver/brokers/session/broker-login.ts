@@ -11,12 +11,18 @@ export interface BrokerLogin {
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
+/**
+ * RFC 7617 forbids them. The password of Redis is sent before the server has shown that it is one: a
+ * server of another protocol must find no line of its own in it.
+ */
+const CONTROL = /\p{Cc}/u;
+
 /** Null: the value is not valid. */
 export function parseBasic(value: string): BrokerLogin | null {
   const bytes = Buffer.from(BASIC.exec(value)?.[1] ?? "", "base64");
   const text = bytes.toString("utf8");
   const colon = text.indexOf(":");
-  if (colon < 0 || !Buffer.from(text).equals(bytes) || text.includes("\0")) return null;
+  if (colon < 0 || !Buffer.from(text).equals(bytes) || CONTROL.test(text)) return null;
   return { user: text.slice(0, colon), password: text.slice(colon + 1) };
 }
 
