@@ -51,11 +51,21 @@ export class Consumer<Body = unknown> {
   constructor(parts: ConsumerParts<Body>) {
     this.#parts = parts;
     this.#slots = new Slots(parts.concurrency);
-    const { policy } = parts.destination;
     const emit = (event: ConsumeEventDetails) => this.emit(event);
-    this.#dispositions = new Dispositions({ ...parts, policy, emit });
-    const onOverdue = (running: Promise<unknown>) => this.#slots.addOverdue(running);
-    this.#runs = new HandlerRuns({ ...parts, dispositions: this.#dispositions, emit, onOverdue });
+    this.#dispositions = dispositionsFor(parts, emit);
+    // Not `...parts`: an object that is made by a spread has another shape in each consumer, and the
+    // engine then compiles everything that reads it again.
+    this.#runs = new HandlerRuns({
+      handler: parts.handler,
+      destination: parts.destination,
+      clock: parts.clock,
+      maxHoldMs: parts.maxHoldMs,
+      idempotent: parts.idempotent,
+      classify: parts.classify,
+      dispositions: this.#dispositions,
+      emit: parts.onEvent && emit,
+      onOverdue: (running) => this.#slots.addOverdue(running),
+    });
   }
 
   get name(): string {
@@ -106,21 +116,17 @@ export class Consumer<Body = unknown> {
   }
 
   /** Handles one message. Never rejects. */
-  async handle(message: Message<Body>): Promise<Disposition> {
-    const { clock } = this.#parts;
-    const { deliveries = 1, state: known = freshState(clock.now()) } = message;
-    const state = adoptLost(known, deliveries - 1, clock.now());
+  handle(message: Message<Body>): Promise<Disposition> {
+    const now = this.#parts.clock.now();
+    const { deliveries = 1, state: known = freshState(now) } = message;
+    const state = adoptLost(known, deliveries - 1, now);
     if (this.#slots.waiting >= MAX_WAITING) {
-      return this.#dispositions.defer(message, state, "overload");
+      return Promise.resolve(this.#dispositions.defer(message, state, "overload"));
     }
+    const isLost = state.lost > known.lost;
     const turn = this.#slots.take();
-    if (turn !== undefined) await turn;
-    try {
-      return await this.#handleNow(message, state, state.lost > known.lost);
-    } finally {
-      this.#slots.release();
-      if (this.active === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
-    }
+    if (turn === undefined) return this.#handleNow(message, state, isLost, now);
+    return turn.then(() => this.#handleNow(message, state, isLost, this.#parts.clock.now()));
   }
 
   /**
@@ -141,19 +147,44 @@ export class Consumer<Body = unknown> {
     this.#runs.abortAll(reason);
   }
 
+  /** The message has a slot, which is free again when it has its disposition. */
   #handleNow(
     message: Message<Body>,
     state: MessageState,
     isLost: boolean,
-  ): Disposition | Promise<Disposition> {
-    const dispositions = this.#dispositions;
-    if (this.#isStopping) return dispositions.defer(message, state, "stop");
-    const early = isLost
-      ? dispositions.afterLoss(message, state)
-      : dispositions.beforeAttempt(message, state);
-    if (early !== undefined) return early;
+    now: number,
+  ): Promise<Disposition> {
+    const early = this.#early(message, state, isLost, now);
+    if (early !== undefined) {
+      this.#release();
+      return Promise.resolve(early);
+    }
     const isSuspect = state.lost > 0 && state.lost >= this.#parts.maxLost - 1;
-    return isSuspect ? this.#handleSuspect(message, state) : this.#handleOnce(message, state);
+    // Most messages: `finally` would need two more promises.
+    if (!isSuspect && this.#parts.duplicates === undefined) {
+      return this.#runs.run(message, state, this.#release);
+    }
+    const handled = isSuspect
+      ? this.#handleSuspect(message, state)
+      : this.#handleOnce(message, state);
+    return handled.finally(this.#release);
+  }
+
+  readonly #release = (): void => {
+    this.#slots.release();
+    if (this.active === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+  };
+
+  #early(
+    message: Message<Body>,
+    state: MessageState,
+    isLost: boolean,
+    now: number,
+  ): Disposition | undefined {
+    if (this.#isStopping) return this.#dispositions.defer(message, state, "stop");
+    return isLost
+      ? this.#dispositions.afterLoss(message, state)
+      : this.#dispositions.beforeAttempt(message, state, now);
   }
 
   /** Messages that may have crashed a consumer run one at a time, beside the others. */
@@ -199,4 +230,21 @@ export class Consumer<Body = unknown> {
     });
     return disposition;
   }
+}
+
+function dispositionsFor<Body>(
+  parts: ConsumerParts<Body>,
+  emit: (event: ConsumeEventDetails) => void,
+): Dispositions {
+  return new Dispositions({
+    policy: parts.destination.policy,
+    clock: parts.clock,
+    random: parts.random,
+    minDelayMs: parts.minDelayMs,
+    deferMs: parts.deferMs,
+    maxLost: parts.maxLost,
+    idempotent: parts.idempotent,
+    describeError: parts.describeError,
+    emit,
+  });
 }

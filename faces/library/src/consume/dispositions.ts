@@ -43,10 +43,10 @@ export class Dispositions {
   }
 
   /** A message without an attempt or time left becomes a dead letter. Undefined: it may start. */
-  beforeAttempt(message: Message, state: MessageState): DeadLetter | undefined {
-    const { policy, clock } = this.#parts;
+  beforeAttempt(message: Message, state: MessageState, now: number): DeadLetter | undefined {
+    const { policy } = this.#parts;
     const request = this.#requestOf(message);
-    const decision = admit(policy, request, historyOf(state), OPEN_ENTRY, clock.now());
+    const decision = admit(policy, request, historyOf(state), OPEN_ENTRY, now);
     return decision.kind === "stop" ? this.deadLetter(message, state, decision.reason) : undefined;
   }
 

@@ -7,6 +7,7 @@ import type { AttemptContext, Classify } from "../call/options.ts";
 import type { Destination } from "../destination/destination.ts";
 import type { ConsumeEventDetails } from "./consume-event.ts";
 import type { Dispositions } from "./dispositions.ts";
+import { LiveList } from "./live-list.ts";
 import {
   DeferRequest,
   type Disposition,
@@ -25,14 +26,17 @@ export interface HandlerRunsParts<Body> {
   readonly idempotent: boolean;
   readonly classify: Classify<unknown> | undefined;
   readonly dispositions: Dispositions;
-  readonly emit: (details: ConsumeEventDetails) => void;
+  /** Undefined: nobody listens. */
+  readonly emit: ((details: ConsumeEventDetails) => void) | undefined;
   /** A handler may still run after its message has its disposition. */
   readonly onOverdue: (running: Promise<unknown>) => void;
 }
 
+const HANDLED: Disposition = Object.freeze({ kind: "ack", isDuplicate: false });
+
 export class HandlerRuns<Body> {
   readonly #parts: HandlerRunsParts<Body>;
-  readonly #running = new Set<MessageAttempt>();
+  readonly #running = new LiveList<MessageAttempt>();
 
   constructor(parts: HandlerRunsParts<Body>) {
     this.#parts = parts;
@@ -40,15 +44,13 @@ export class HandlerRuns<Body> {
 
   /** Ends all attempts. They do not count. */
   abortAll(reason: unknown): void {
-    for (const attempt of this.#running) attempt.abort(reason);
+    for (const attempt of this.#running.all()) attempt.abort(reason);
   }
 
-  async run(message: Message<Body>, state: MessageState): Promise<Disposition> {
-    const { handler, destination, clock, maxHoldMs } = this.#parts;
-    const { id } = message;
+  /** `done`: called when the message has its disposition. */
+  async run(message: Message<Body>, state: MessageState, done?: () => void): Promise<Disposition> {
+    const { handler, destination, maxHoldMs } = this.#parts;
     const attempt = new MessageAttempt(state, maxHoldMs);
-    const startMs = clock.monotonicMs();
-    const elapsedMs = () => Math.floor(clock.monotonicMs() - startMs);
     let running: unknown;
     const operation = (context: AttemptContext) => {
       running = handler(message, context as MessageContext);
@@ -57,19 +59,32 @@ export class HandlerRuns<Body> {
     this.#running.add(attempt);
     try {
       const value = await destination.run(operation, this.#optionsOf(message, attempt));
-      if (value instanceof DeferRequest) {
-        return this.#parts.dispositions.defer(message, state, "handler", value.delayMs);
-      }
-      const durationMs = elapsedMs();
-      this.#parts.emit({ type: "handled", id, attempt: state.attempts + 1, durationMs });
-      return { kind: "ack", isDuplicate: false };
+      return this.#afterSuccess(message, state, attempt, value);
     } catch (error) {
       const failure = attempt.failure ?? misuse(error);
-      if (isCutOff(failure)) this.#keepOverdue(id, state.attempts + 1, running);
-      return this.#parts.dispositions.afterFailure(message, state, failure, elapsedMs());
+      if (isCutOff(failure)) this.#keepOverdue(message.id, state.attempts + 1, running);
+      return this.#parts.dispositions.afterFailure(message, state, failure, attempt.elapsedMs());
     } finally {
-      this.#running.delete(attempt);
+      this.#running.remove(attempt);
+      done?.();
     }
+  }
+
+  #afterSuccess(
+    message: Message<Body>,
+    state: MessageState,
+    attempt: MessageAttempt,
+    value: unknown,
+  ): Disposition {
+    const { dispositions, emit } = this.#parts;
+    if (value instanceof DeferRequest) {
+      return dispositions.defer(message, state, "handler", value.delayMs);
+    }
+    if (emit !== undefined) {
+      const durationMs = attempt.elapsedMs();
+      emit({ type: "handled", id: message.id, attempt: state.attempts + 1, durationMs });
+    }
+    return HANDLED;
   }
 
   #optionsOf({ id, deadlineAt }: Message<Body>, attempt: MessageAttempt) {
@@ -97,7 +112,7 @@ export class HandlerRuns<Body> {
     running.then(end, end);
     // A handler that honors its signal ends within this turn.
     this.#parts.clock.endOfTurn(() => {
-      if (!isOver) this.#parts.emit({ type: "still-running", id, attempt });
+      if (!isOver) this.#parts.emit?.({ type: "still-running", id, attempt });
     });
   }
 }

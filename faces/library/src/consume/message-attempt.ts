@@ -21,6 +21,7 @@ import { abortAttempt, giveUp } from "../call/call-execution.ts";
 import { NO_RESULT } from "../call/classify-attempt.ts";
 import { retryStateOf } from "../call/failure-records.ts";
 import type { AttemptResult } from "../call/options.ts";
+import type { LiveMember } from "./live-list.ts";
 import type { MessageState } from "./message-state.ts";
 
 /** How a message attempt ended, if it did not succeed. */
@@ -39,11 +40,18 @@ export interface FailedAttempt {
   readonly next: Exclude<NextStep, StopDecision> | undefined;
 }
 
-export class MessageAttempt implements CallDestination {
+/**
+ * It is also the signal of its call. A call adds itself as the listener of its signal before its first
+ * attempt, so this is where the call learns about its earlier attempts.
+ */
+export class MessageAttempt implements CallDestination, LiveMember {
   readonly #state: MessageState;
   readonly #maxHoldMs: number;
+  /** Of the signal: the call is ended by `abort`. */
+  readonly aborted = false;
 
   // Mutable state.
+  index = -1;
   #destination: CallDestination | undefined;
   #call: Call<unknown> | undefined;
   #policy: Policy | undefined;
@@ -65,20 +73,20 @@ export class MessageAttempt implements CallDestination {
     return this.#failure;
   }
 
-  /**
-   * The signal of the call. A call adds itself as the listener of its signal before its first attempt, so
-   * this is where the call learns about its earlier attempts.
-   */
   get signal(): AbortSignal {
-    const signal: Partial<AbortSignal> = {
-      aborted: false,
-      addEventListener: (_type: string, call: unknown) => this.#resume(call as Call<unknown>),
-      removeEventListener: () => undefined,
-    };
-    return signal as AbortSignal;
+    return this as unknown as AbortSignal;
   }
 
-  #resume(call: Call<unknown>): void {
+  /** How long the call has been running, in whole ms. */
+  elapsedMs(): number {
+    const call = this.#call;
+    if (call === undefined) return 0;
+    return Math.floor(call.config.clock.monotonicMs() - call.started.monotonicMs);
+  }
+
+  removeEventListener(): void {}
+
+  addEventListener(_type: string, call: Call<unknown>): void {
     this.#call = call;
     this.#destination = call.destination;
     call.destination = this;

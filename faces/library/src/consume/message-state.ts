@@ -50,9 +50,11 @@ export function freshState(now: number): MessageState {
     previousDelayMs: 0,
     isThrottled: false,
     lost: 0,
-    history: [],
+    history: NO_RECORDS,
   };
 }
+
+const NO_RECORDS: readonly DeliveryRecord[] = Object.freeze([]);
 
 /** The history with one more record. The first record stays: it often shows the cause. */
 export function withRecord(

@@ -32,10 +32,12 @@ const TRY_AGAIN = compilePolicy(
 export class WorkerState {
   readonly #consumer: Consumer<never>;
   readonly #stopping = new AbortController();
-  readonly #running = new Set<Promise<void>>();
 
   // Mutable state.
   #failures = 0;
+  /** Messages that are being answered. */
+  #open = 0;
+  readonly #onIdle: (() => void)[] = [];
 
   constructor(consumer: Consumer<never>) {
     this.#consumer = consumer;
@@ -73,14 +75,18 @@ export class WorkerState {
     await this.#consumer.clock.sleep(ms, this.signal).catch(() => undefined);
   }
 
-  /** Remembers a message that is being answered. `run` never rejects. */
-  track(run: Promise<void>): void {
-    const running = run.finally(() => this.#running.delete(running));
-    this.#running.add(running);
+  /** A message is being answered, until `end`. */
+  begin(): void {
+    this.#open++;
+  }
+
+  end(): void {
+    this.#open--;
+    if (this.#open === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   /** Resolves when all messages are answered. */
   async idle(): Promise<void> {
-    await Promise.all(this.#running);
+    if (this.#open > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 }

@@ -48,7 +48,7 @@ export interface AmqpChannel {
     options: object,
     confirmed: (error: unknown) => void,
   ): boolean;
-  ack(message: AmqpMessage): void;
+  ack(message: AmqpMessage, allUpTo?: boolean): void;
   close(): Promise<unknown>;
   on(event: string, listener: (...values: never[]) => void): unknown;
 }

@@ -4,13 +4,15 @@
  */
 import type { AmqpChannel, AmqpConnection, AmqpMessage } from "./amqp-client.ts";
 import { PUBLISH_TOKEN } from "./amqp-delivery.ts";
+import { DeliveryAcks, type OpenDelivery } from "./delivery-acks.ts";
 
 export interface SessionParts {
   readonly queue: string;
   readonly prefetch: number;
   /** The queues to create, with their options. */
   readonly declarations: ReadonlyMap<string, object>;
-  readonly onMessage: (message: AmqpMessage, session: RabbitSession) => void;
+  readonly endOfTurn: (fn: () => void) => void;
+  readonly onMessage: (delivery: OpenDelivery, session: RabbitSession) => void;
 }
 
 export class RabbitSession {
@@ -19,6 +21,7 @@ export class RabbitSession {
   readonly #connection: AmqpConnection;
   readonly #channel: AmqpChannel;
   readonly #queue: string;
+  readonly #acks: DeliveryAcks;
   readonly #declared = new Set<string>();
   /** Messages that the broker could not route and returned. */
   readonly #returned = new Set<unknown>();
@@ -29,10 +32,21 @@ export class RabbitSession {
   #consumerTag: string | undefined;
   #publishes = 0;
 
-  private constructor(connection: AmqpConnection, channel: AmqpChannel, queue: string) {
+  private constructor(
+    connection: AmqpConnection,
+    channel: AmqpChannel,
+    { queue, endOfTurn }: SessionParts,
+  ) {
     this.#connection = connection;
     this.#channel = channel;
     this.#queue = queue;
+    this.#acks = new DeliveryAcks({
+      endOfTurn,
+      // A closed session acknowledges nothing: the broker delivers the message again.
+      ack: (message, allUpTo) => {
+        if (this.#isOpen) channel.ack(message, allUpTo);
+      },
+    });
     this.closed = new Promise((resolve) => {
       this.#close = resolve;
     });
@@ -60,7 +74,7 @@ export class RabbitSession {
     connection.on("error", () => undefined);
     try {
       const channel = await connection.createConfirmChannel();
-      const session = new RabbitSession(connection, channel, parts.queue);
+      const session = new RabbitSession(connection, channel, parts);
       await session.#start(parts);
       return session;
     } catch (error) {
@@ -80,7 +94,7 @@ export class RabbitSession {
     const { consumerTag } = await this.#channel.consume(queue, (message) => {
       // Null: the queue was deleted, so there is nothing to consume.
       if (message === null) void this.close(new Error(`queue ${this.#queue} was deleted`));
-      else onMessage(message, this);
+      else onMessage(this.#acks.begin(message), this);
     });
     this.#consumerTag = consumerTag;
   }
@@ -123,9 +137,9 @@ export class RabbitSession {
     });
   }
 
-  /** Does nothing if the session is closed: the broker delivers the message again. */
-  ack(message: AmqpMessage): void {
-    if (this.#isOpen) this.#channel.ack(message);
+  /** The broker may forget the message. */
+  ack(delivery: OpenDelivery): void {
+    this.#acks.end(delivery);
   }
 
   /** Receives no more messages. Those that it has stay its own. */
@@ -136,6 +150,7 @@ export class RabbitSession {
   }
 
   async close(cause?: unknown): Promise<void> {
+    this.#acks.flush();
     this.#isOpen = false;
     await this.#connection.close().catch(() => undefined);
     this.#close(cause);

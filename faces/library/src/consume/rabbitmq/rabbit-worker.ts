@@ -10,6 +10,7 @@ import type { Disposition, Message } from "../message.ts";
 import { type Worker, WorkerState } from "../worker.ts";
 import type { AmqpConnection, AmqpMessage } from "./amqp-client.ts";
 import { copyProperties, messageOf, type RabbitBody } from "./amqp-delivery.ts";
+import type { OpenDelivery } from "./delivery-acks.ts";
 import { RabbitSession, Unroutable } from "./rabbit-session.ts";
 
 export interface RabbitWorkerParts {
@@ -28,7 +29,7 @@ export interface RabbitWorkerParts {
 /** A delivery: the message, and what is needed to answer it. */
 interface Delivery {
   readonly session: RabbitSession;
-  readonly original: AmqpMessage;
+  readonly open: OpenDelivery;
   readonly message: Message<RabbitBody>;
 }
 
@@ -61,11 +62,14 @@ export class RabbitWorker implements Worker {
   }
 
   async #open(): Promise<RabbitSession> {
-    const { connect, queue, prefetch, declarations } = this.#parts;
-    const onMessage = (original: AmqpMessage, session: RabbitSession) => {
-      this.#receive(original, session);
-    };
-    return RabbitSession.open(await connect(), { queue, prefetch, declarations, onMessage });
+    const { connect, queue, prefetch, declarations, consumer } = this.#parts;
+    return RabbitSession.open(await connect(), {
+      queue,
+      prefetch,
+      declarations,
+      endOfTurn: (fn) => consumer.clock.endOfTurn(fn),
+      onMessage: (open, session) => this.#receive(open, session),
+    });
   }
 
   /** Replaces a session that was closed, until the worker stops. */
@@ -90,17 +94,19 @@ export class RabbitWorker implements Worker {
     }
   }
 
-  #receive(original: AmqpMessage, session: RabbitSession): void {
-    const id = this.#parts.idOf(original) ?? systemId();
-    const delivery = { session, original, message: messageOf(original, id) };
-    this.#state.track(this.#handle(delivery));
+  #receive(open: OpenDelivery, session: RabbitSession): void {
+    const id = this.#parts.idOf(open.message) ?? systemId();
+    void this.#handle({ session, open, message: messageOf(open.message, id) });
   }
 
+  /** Never rejects. */
   async #handle(delivery: Delivery): Promise<void> {
-    const { session, original, message } = delivery;
+    const { session, open, message } = delivery;
+    this.#state.begin();
     const disposition = await this.#parts.consumer.handle(message);
     if (disposition.kind !== "ack") await this.#copy(delivery, disposition);
-    session.ack(original);
+    session.ack(open);
+    this.#state.end();
   }
 
   /** Tries until a copy is stored, or the session is closed: then the broker delivers it again. */

@@ -1,6 +1,7 @@
 /**
  * Stream entry: one entry of a stream as Redis replies it, and the message in it.
  */
+import type { LiveMember } from "../live-list.ts";
 import type { Message } from "../message.ts";
 import { decodeState } from "../message-state.ts";
 import { ID_FIELD, REASON_FIELD, STATE_FIELD } from "./redis-scripts.ts";
@@ -8,7 +9,7 @@ import { ID_FIELD, REASON_FIELD, STATE_FIELD } from "./redis-scripts.ts";
 /** The fields of an entry, without those of this adapter. */
 export type RedisFields = Readonly<Record<string, string>>;
 
-export interface StreamEntry {
+export interface StreamEntry extends LiveMember {
   /** The id in its stream. */
   readonly entryId: string;
   /** It is in the retry stream, not in the stream of the producers. */
@@ -40,7 +41,7 @@ export function entryOf(
   }
   const id = (idField === undefined ? undefined : body[idField]) ?? firstId;
   const message = { id, body, deliveries, state: decodeState(state) };
-  return { entryId, isRetry, message, fields };
+  return { entryId, isRetry, message, fields, index: -1 };
 }
 
 /**

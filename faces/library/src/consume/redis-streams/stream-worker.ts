@@ -4,6 +4,7 @@
  * consumers that died, and shows that it works on its own.
  */
 import type { Consumer } from "../consumer.ts";
+import { LiveList } from "../live-list.ts";
 import type { Disposition } from "../message.ts";
 import { encodeState } from "../message-state.ts";
 import { RepeatingTask } from "../repeating-task.ts";
@@ -45,7 +46,7 @@ export class StreamWorker implements Worker {
   #reserved = 0;
   #reading: Promise<void> = Promise.resolve();
   #onRoom: (() => void) | undefined;
-  readonly #inFlight = new Set<StreamEntry>();
+  readonly #inFlight = new LiveList<StreamEntry>();
   readonly #cursors: [fresh: string, retried: string] = ["0-0", "0-0"];
 
   constructor(parts: StreamWorkerParts) {
@@ -130,7 +131,7 @@ export class StreamWorker implements Worker {
         }
         const entries = await commands.read(blocking, this.#reserved, blockMs);
         this.#state.recover();
-        for (const entry of entries) this.#handle(entry);
+        for (const entry of entries) void this.#handle(entry);
       } catch (error) {
         mustPrepare = true;
         if (!this.#state.isStopping) await this.#state.pause(this.#state.fail(error));
@@ -172,7 +173,7 @@ export class StreamWorker implements Worker {
     if (count === 0) return undefined;
     const now = consumer.clock.now();
     const { entries, nextAt } = await commands.takeDue(now, count);
-    for (const entry of entries) this.#handle(entry);
+    for (const entry of entries) void this.#handle(entry);
     if (entries.length === count) return 0;
     return nextAt === undefined ? undefined : Math.min(DUE_CHECK_MS, Math.max(0, nextAt - now));
   }
@@ -186,32 +187,29 @@ export class StreamWorker implements Worker {
       const place = { cursor: this.#cursors[index], count, idleMs };
       const { cursor, entries } = await commands.claimIdle(isRetry, place);
       this.#cursors[index] = cursor;
-      for (const entry of entries) this.#handle(entry);
+      for (const entry of entries) void this.#handle(entry);
     }
   }
 
   async #renew(): Promise<undefined> {
     const { commands } = this.#parts;
     for (const isRetry of [false, true]) {
-      const entries = [...this.#inFlight].filter((entry) => entry.isRetry === isRetry);
+      const entries = this.#inFlight.all().filter((entry) => entry.isRetry === isRetry);
       const ids = entries.map(({ entryId }) => entryId);
       if (ids.length > 0) await commands.renew(isRetry, ids);
     }
   }
 
-  #handle(entry: StreamEntry): void {
+  /** Never rejects. */
+  async #handle(entry: StreamEntry): Promise<void> {
+    this.#state.begin();
     this.#inFlight.add(entry);
-    const ended = this.#carryOut(entry).finally(() => {
-      this.#inFlight.delete(entry);
-      this.#wake();
-    });
-    this.#state.track(ended);
-  }
-
-  async #carryOut(entry: StreamEntry): Promise<void> {
     const disposition = await this.#parts.consumer.handle(entry.message);
     if (disposition.kind === "ack") this.#acks.add(entry);
     else await this.#move(entry, disposition);
+    this.#inFlight.remove(entry);
+    this.#wake();
+    this.#state.end();
   }
 
   /** Tries until Redis has moved the message. Until then it is pending, so a crash does not lose it. */

@@ -68,7 +68,7 @@ export class SqsWorker implements Worker {
     const { pollers } = this.#parts;
     this.#extension.start();
     const first = await this.#receive(0);
-    for (const receipt of first) this.#handle(receipt);
+    for (const receipt of first) void this.#handle(receipt);
     this.#polling = Array.from({ length: pollers }, () => this.#poll());
   }
 
@@ -89,7 +89,7 @@ export class SqsWorker implements Worker {
         continue;
       }
       try {
-        for (const receipt of await this.#receive(waitSeconds)) this.#handle(receipt);
+        for (const receipt of await this.#receive(waitSeconds)) void this.#handle(receipt);
         this.#state.recover();
       } catch (error) {
         if (!this.#state.isStopping) await this.#state.pause(this.#state.fail(error));
@@ -151,19 +151,16 @@ export class SqsWorker implements Worker {
     });
   }
 
-  #handle(receipt: Receipt): void {
+  /** Never rejects. */
+  async #handle(receipt: Receipt): Promise<void> {
+    this.#state.begin();
     this.#inFlight.add(receipt);
-    const ended = this.#carryOut(receipt).finally(() => {
-      this.#inFlight.delete(receipt);
-      this.#wake();
-    });
-    this.#state.track(ended);
-  }
-
-  async #carryOut(receipt: Receipt): Promise<void> {
     const disposition = await this.#parts.consumer.handle(receipt.message);
     if (disposition.kind !== "ack") await this.#tryMove(receipt, disposition);
     else this.#delete(receipt);
+    this.#inFlight.delete(receipt);
+    this.#wake();
+    this.#state.end();
   }
 
   #delete({ handle, message }: Receipt): void {
