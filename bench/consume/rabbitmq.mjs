@@ -25,23 +25,31 @@ export async function startRabbitPlace() {
       return queue;
     },
 
-    async plain(queue, concurrency, handle) {
-      const own = await connect(server.url);
-      const channel = await own.createChannel();
-      await channel.prefetch(concurrency);
-      await channel.consume(queue, (message) => {
-        if (message !== null) void handle().then(() => channel.ack(message));
-      });
-      return { stop: () => own.close() };
-    },
+    loops: {
+      async "consume, ack each"(queue, concurrency, handle) {
+        const own = await connect(server.url);
+        const channel = await own.createChannel();
+        await channel.prefetch(concurrency);
+        await channel.consume(queue, (message) => {
+          if (message !== null) void handle().then(() => channel.ack(message));
+        });
+        return {
+          async stop() {
+            // The last handler has ended, but not yet its acknowledgment.
+            await new Promise((resolve) => setImmediate(resolve));
+            await own.close();
+          },
+        };
+      },
 
-    async consumer(queue, concurrency, handle) {
-      const worker = rabbitmq(consume(handle, { concurrency }), {
-        connect: () => connect(server.url),
-        queue,
-      });
-      await worker.start();
-      return worker;
+      async "redrive/consume"(queue, concurrency, handle) {
+        const worker = rabbitmq(consume(handle, { concurrency }), {
+          connect: () => connect(server.url),
+          queue,
+        });
+        await worker.start();
+        return worker;
+      },
     },
 
     async stop() {

@@ -1,4 +1,4 @@
-/** Redis Streams: the plain loop of ioredis, and the consumer with its adapter, on one real Redis. */
+/** Redis Streams: plain loops of ioredis, and the consumer with its adapter, on one real Redis. */
 import { Redis } from "ioredis";
 import { consume, redisStreams } from "redrive/consume";
 import { startRedis } from "../../test/servers/redis.ts";
@@ -27,50 +27,70 @@ export async function startRedisPlace() {
       return stream;
     },
 
-    /** Reads a batch, handles its messages at once, and acknowledges each after its handler. */
-    async plain(stream, concurrency, handle) {
-      const reader = client.duplicate();
-      let isStopping = false;
-      const run = async () => {
-        while (!isStopping) {
-          const reply = /** @type {[string, [string, string[]][]][] | null} */ (
-            await reader.xreadgroup(
-              ...["GROUP", GROUP, "me", "COUNT", String(concurrency)],
-              ...["BLOCK", "100", "STREAMS", stream, ">"],
-            )
-          );
-          const entries = reply?.[0]?.[1] ?? [];
-          await Promise.all(
-            entries.map(async ([id]) => {
-              await handle();
-              await client.xack(stream, GROUP, id);
-            }),
-          );
-        }
-      };
-      const running = run();
-      return {
-        async stop() {
-          isStopping = true;
-          await running;
-          reader.disconnect();
-        },
-      };
-    },
+    loops: {
+      // As the documentation of Redis does it: each message is acknowledged after its handler.
+      "XREADGROUP, XACK each": plainLoop(client, async (stream, ids, handle) => {
+        await Promise.all(
+          ids.map(async (id) => {
+            await handle();
+            await client.xack(stream, GROUP, id);
+          }),
+        );
+      }),
 
-    async consumer(stream, concurrency, handle) {
-      const worker = redisStreams(consume(handle, { concurrency }), {
-        client,
-        stream,
-        group: GROUP,
-      });
-      await worker.start();
-      return worker;
+      // The least that a loop can do: a message is delivered again if another one of its batch crashes.
+      "XREADGROUP, XACK per batch": plainLoop(client, async (stream, ids, handle) => {
+        await Promise.all(ids.map(() => handle()));
+        await client.xack(stream, GROUP, ...ids);
+      }),
+
+      async "redrive/consume"(stream, concurrency, handle) {
+        const worker = redisStreams(consume(handle, { concurrency }), {
+          client,
+          stream,
+          group: GROUP,
+        });
+        await worker.start();
+        return worker;
+      },
     },
 
     async stop() {
       client.disconnect();
       await server.stop();
     },
+  };
+}
+
+/**
+ * Reads a batch, and the next one when all of its messages are acknowledged.
+ * @param {Redis} client
+ * @param {(stream: string, ids: string[], handle: () => Promise<void>) => Promise<void>} handleBatch
+ * @returns {import("./run.mjs").Loop}
+ */
+function plainLoop(client, handleBatch) {
+  return async (stream, concurrency, handle) => {
+    const reader = client.duplicate();
+    let isStopping = false;
+    const run = async () => {
+      while (!isStopping) {
+        const reply = /** @type {[string, [string, string[]][]][] | null} */ (
+          await reader.xreadgroup(
+            ...["GROUP", GROUP, "me", "COUNT", String(concurrency)],
+            ...["BLOCK", "100", "STREAMS", stream, ">"],
+          )
+        );
+        const ids = (reply?.[0]?.[1] ?? []).map(([id]) => id);
+        if (ids.length > 0) await handleBatch(stream, ids, handle);
+      }
+    };
+    const running = run();
+    return {
+      async stop() {
+        isStopping = true;
+        await running;
+        reader.disconnect();
+      },
+    };
   };
 }
