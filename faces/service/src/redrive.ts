@@ -132,7 +132,11 @@ export class Redrive {
       now,
       create,
     });
-    this.#destinations = new DestinationOperations({ ...parts, destinationPolicies });
+    this.#destinations = new DestinationOperations({
+      ...parts,
+      destinationPolicies,
+      activity: this.activity,
+    });
     this.alerts = parts.alerts && startAlerts(parts.alerts, parts, intake);
   }
 

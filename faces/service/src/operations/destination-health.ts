@@ -16,6 +16,7 @@ import type { HeldLane } from "../engine/destination/waiting-lane.ts";
 import type { DisabledTarget, ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { readDestination } from "../model/stored-documents.ts";
 import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
+import type { RecentAttempts } from "./activity/activity-recorder.ts";
 import { disabledTargetsOf, shownDocument } from "./delivery-document.ts";
 
 export interface DestinationHealth {
@@ -37,6 +38,8 @@ export interface DestinationHealth {
   readonly concurrency: { readonly inFlight: number; readonly limit: number } | null;
   /** Of this node's calls; null: none yet. */
   readonly latency: { readonly p50Ms: number; readonly p99Ms: number } | null;
+  /** Attempts of the last five minutes on this node. Without the HTTP API, none are counted. */
+  readonly recent: RecentAttempts;
   /** Tasks by status, without zeros. */
   readonly tasks: TaskCounts;
   /** Waiting and in flight. */
@@ -53,11 +56,17 @@ export interface DestinationHealthPage {
   readonly cursor: string | null;
 }
 
+/** What this node knows about a destination besides its guards. */
+export interface NodeFacts {
+  readonly held: readonly HeldLane[];
+  readonly recent: RecentAttempts;
+}
+
 export function healthOfDestination(
   { row, tasks, nextDueAt }: StoredDestinationState,
   { guards }: Admission,
   now: number,
-  held: readonly HeldLane[] = [],
+  { held, recent }: NodeFacts,
 ): DestinationHealth {
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
   const document = shownDocument(row.document) as ServiceDocument | null;
@@ -76,6 +85,7 @@ export function healthOfDestination(
     // Without a limit, slots are counted only to let calls follow a gate one by one.
     concurrency: document?.concurrency === false ? null : slotsOf(guards),
     latency: latencyOf(guards, now),
+    recent,
     tasks,
     backlog: (tasks.PENDING ?? 0) + (tasks.IN_FLIGHT ?? 0),
     nextDueAt,

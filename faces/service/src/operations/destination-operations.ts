@@ -20,6 +20,7 @@ import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
+import type { ActivityRecorder } from "./activity/activity-recorder.ts";
 import { checkDocument, documentToStore, shownDocument } from "./delivery-document.ts";
 import {
   type DestinationHealth,
@@ -35,6 +36,7 @@ export interface DestinationOperationsParts {
   readonly destinationPolicies: DestinationPolicies;
   readonly secrets: Secrets;
   readonly checkTarget: (url: string) => Target | RefusedTarget;
+  readonly activity: Pick<ActivityRecorder, "recentOf">;
 }
 
 /** Destinations per turn of the event loop: about two milliseconds. */
@@ -135,13 +137,15 @@ export class DestinationOperations {
 
   /** Reading its health does not keep a destination in memory. */
   #healthOf(state: StoredDestinationState, guards: string | null): DestinationHealth {
-    const { engine } = this.#parts;
+    const { engine, activity } = this.#parts;
     const { tenantId, name } = state.row;
     const { destinations } = engine;
     const destination =
       destinations.find(tenantId, name) ?? destinations.preview(state.row, guards);
     const now = engine.now();
-    return healthOfDestination(state, destination.admission, now, destination.shardLanes.held(now));
+    const held = destination.shardLanes.held(now);
+    const recent = activity.recentOf(tenantId, name, now);
+    return healthOfDestination(state, destination.admission, now, { held, recent });
   }
 
   /** Says in a sentence why the task is not running now, and for which guard it waits. */

@@ -10,7 +10,8 @@ import { explainTask } from "./explain-task.ts";
 const NOW = 10_000;
 const row = blankDestination("acme", "shop");
 const admission = new Admission(createGuards({}, NOW), undefined, seededRandom(1));
-const well = healthOfDestination({ row, tasks: {}, nextDueAt: null }, admission, NOW);
+const node = { held: [], recent: { attempts: 0, failed: 0, failing: false } };
+const well = healthOfDestination({ row, tasks: {}, nextDueAt: null }, admission, NOW, node);
 const base = {
   status: "PENDING",
   attemptNumber: 1,

@@ -186,6 +186,13 @@ export const DestinationView = Type.Object({
     Type.Null(),
   ]),
   latency: Type.Union([Type.Object({ p50Ms: Type.Number(), p99Ms: Type.Number() }), Type.Null()]),
+  recent: Type.Object(
+    { attempts: Type.Integer(), failed: Type.Integer(), failing: Type.Boolean() },
+    {
+      description:
+        "Attempts of the last five minutes on the node that answers. `failing`: at least half of them failed, and at least three.",
+    },
+  ),
   tasks: Type.Record(Type.String(), Type.Integer()),
   backlog: Type.Integer({ description: "Waiting and in flight." }),
   nextDueAt: Type.Union([Type.Integer(), Type.Null()], {

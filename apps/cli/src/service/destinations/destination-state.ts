@@ -7,7 +7,7 @@ export type Destination = Awaited<ReturnType<Client["getDestination"]>>;
 
 /** The reason why tasks wait, in the same order of precedence as `explain` for one task. */
 export function stateOf(one: Destination, now: number): Exclude<Cell, string> {
-  const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget } = one;
+  const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget, recent } = one;
   if (pausedAt !== null) return { text: "paused", tone: "warn" };
   if (breakerState !== "CLOSED") {
     return { text: `breaker ${breakerState.toLowerCase()}`, tone: "bad" };
@@ -17,6 +17,9 @@ export function stateOf(one: Destination, now: number): Exclude<Cell, string> {
   }
   if (rateUntil > now) return { text: "rate limited", tone: "warn" };
   if (retryBudget === "empty") return { text: "no retries left", tone: "warn" };
+  if (recent.failing) {
+    return { text: `failing (${recent.failed} of ${recent.attempts})`, tone: "bad" };
+  }
   // Not "open", which means the opposite for a breaker.
   return { text: "ok", tone: "good" };
 }

@@ -15,6 +15,7 @@ export function destinationWith(fields: Partial<DestinationView>): DestinationVi
     retryBudget: "open",
     concurrency: { inFlight: 1, limit: 10 },
     latency: null,
+    recent: { attempts: 0, failed: 0, failing: false },
     tasks: {},
     backlog: 0,
     nextDueAt: null,

@@ -22,6 +22,10 @@ test.each([
   [{ gateUntil: NOW + 100 }, "no attempt for 1 s"],
   [{ pausedAt: NOW - 60_000 }, "paused it 60 s ago"],
   [{ retryBudget: "empty" }, "retry budget is empty"],
+  [
+    { recent: { attempts: 8, failed: 8, failing: true } },
+    "8 of 8 attempts failed in the last five",
+  ],
   [{ unreadable: "unknown field" }, "unknown field"],
   [{ nextDueAt: NOW - 30_000 }, "30 s overdue"],
   [{ concurrency: { inFlight: 4, limit: 4 }, backlog: 9 }, "All 4 slots"],

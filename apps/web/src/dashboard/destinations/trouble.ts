@@ -51,6 +51,14 @@ const RULES: readonly Rule[] = [
     },
   },
   {
+    label: "failing",
+    tone: "bad",
+    sentence: ({ recent }) =>
+      recent.failing
+        ? `${formatInteger(recent.failed)} of ${formatCount(recent.attempts, "attempt")} failed in the last five minutes.`
+        : undefined,
+  },
+  {
     label: "half open",
     tone: "warn",
     sentence: ({ breakerState }) =>

@@ -142,6 +142,25 @@ describe("the last hour of a destination", () => {
     expect(sum(recorder.ofDestination("zeta", "pay", clock.now()).counts.attempts)).toBe(0);
   });
 
+  it("is failing while half of the attempts of the last five minutes have failed, and three", async () => {
+    const { clock, boot } = setup();
+    const { recorder, emit } = boot("a");
+    const recent = () => recorder.recentOf(TENANT, "pay", clock.now());
+    const attempt = (hasFailed: boolean) => {
+      emit("attempt.started");
+      if (hasFailed) emit("attempt.failed", { attempt: {} as AttemptSummary });
+    };
+    expect(recent()).toEqual({ attempts: 0, failed: 0, failing: false });
+    for (const hasFailed of [true, true]) attempt(hasFailed);
+    expect(recent()).toEqual({ attempts: 2, failed: 2, failing: false });
+    for (const hasFailed of [true, false, false, false]) attempt(hasFailed);
+    expect(recent()).toEqual({ attempts: 6, failed: 3, failing: true });
+    attempt(false);
+    expect(recent().failing).toBe(false);
+    await clock.advance(5 * MINUTE_MS);
+    expect(recent()).toEqual({ attempts: 0, failed: 0, failing: false });
+  });
+
   it("is kept for a thousand destinations at most", () => {
     const { clock, boot } = setup();
     const { recorder, emit } = boot("a");

@@ -48,11 +48,25 @@ export class MinuteCounts<Measure extends string> {
     for (const [measure, counts] of this.#counts) {
       lists[measure] = Array.from({ length: MINUTES }, (_, index) => {
         const minute = last - MINUTES + 1 + index;
-        const isKnown = minute <= this.#minute && minute > this.#minute - MINUTES;
-        return isKnown ? (counts[slotOfMinute(minute)] as number) : 0;
+        return this.#isKept(minute) ? (counts[slotOfMinute(minute)] as number) : 0;
       });
     }
     return lists as CountsOf<Measure>;
+  }
+
+  /** The sum over the minutes that end with the minute of `now`. */
+  sumOf(measure: Measure, now: number, minutes: number): number {
+    const last = minuteOf(now);
+    const counts = this.#counts.get(measure) ?? [];
+    let sum = 0;
+    for (let minute = last - minutes + 1; minute <= last; minute++) {
+      if (this.#isKept(minute)) sum += counts[slotOfMinute(minute)] as number;
+    }
+    return sum;
+  }
+
+  #isKept(minute: number): boolean {
+    return minute <= this.#minute && minute > this.#minute - MINUTES;
   }
 
   /** The slot of an instant, cleared if it is new; -1: the minute is no longer kept. */
