@@ -166,7 +166,7 @@ export function wizardFlow(setup: DashboardSetup): void {
     expect((await service.client.getTask(deadId)).redrivenTo).not.toBeNull();
     expect((await service.client.getTask(later)).redrivenTo).toBeNull();
     await page.goto(`${service.url}/ui/dead-letters`);
-    await page.getByText("1 dead letter, 2 more were redriven").waitFor();
+    await page.getByText("3 dead letters, 2 of them redriven").waitFor();
     const group = page.locator("tbody tr", { hasText: "billing" });
     expect(await group.getByRole("link", { name: "1", exact: true }).count()).toBe(1);
     await page.getByLabel("Show redriven ones").check();

@@ -82,8 +82,8 @@ function Summary({ groups, isAll }: SummaryProps) {
   return (
     <div class="list-head">
       <p class="count">
-        <strong>{formatCount(all - redriven, "dead letter")}</strong>
-        {redriven > 0 && <span class="faint">, {formatInteger(redriven)} more were redriven</span>}
+        <strong>{formatCount(all, "dead letter")}</strong>
+        {redriven > 0 && <span class="faint">, {formatInteger(redriven)} of them redriven</span>}
       </p>
       <Toggle
         checked={isAll}
