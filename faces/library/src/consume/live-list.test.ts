@@ -6,7 +6,7 @@ import { LiveList } from "./live-list.ts";
 test("has what a set would have", () => {
   const step = fc.tuple(fc.boolean(), fc.nat(7));
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 60, size: "max" }), (steps) => {
       const members = Array.from({ length: 8 }, (_, name) => ({ name, index: -1 }));
       const list = new LiveList<(typeof members)[number]>();
       const set = new Set<number>();

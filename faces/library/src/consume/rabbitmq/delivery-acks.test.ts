@@ -51,7 +51,7 @@ test("messages that end in their order need one frame", () => {
 
 test("a message that runs is not acknowledged with those behind it", () => {
   const { acks, frames, unacked, deliver, endTurn } = broker();
-  const [first, , third, fourth] = Array.from({ length: 4 }, deliver);
+  const [first, second, third, fourth] = Array.from({ length: 4 }, deliver);
   for (const delivery of [fourth, first, third]) acks.end(delivery as OpenDelivery);
   endTurn();
   expect(frames).toEqual([
@@ -60,13 +60,15 @@ test("a message that runs is not acknowledged with those behind it", () => {
     [3, false],
   ]);
   expect([...unacked]).toEqual([2]);
+  // It does not keep the others in memory.
+  expect([second?.before, second?.after]).toEqual([undefined, undefined]);
 });
 
 test("exactly the messages that have ended are acknowledged, in any order", () => {
   const step = fc.oneof(fc.constant("deliver"), fc.constant("turn"), fc.nat(20));
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-      const { acks, unacked, deliver, endTurn } = broker();
+    fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
+      const { acks, unacked, frames, deliver, endTurn } = broker();
       const running: { readonly tag: number; readonly delivery: OpenDelivery }[] = [];
       let tags = 0;
       for (const one of steps) {
@@ -81,6 +83,12 @@ test("exactly the messages that have ended are acknowledged, in any order", () =
       }
       acks.flush();
       expect([...unacked]).toEqual(running.map(({ tag }) => tag));
+
+      // Nothing else is left: one more frame is enough for all that runs.
+      frames.length = 0;
+      for (const { delivery } of [...running, { delivery: deliver() }]) acks.end(delivery);
+      acks.flush();
+      expect(frames).toEqual([[tags + 1, true]]);
     }),
   );
 });
