@@ -201,13 +201,18 @@ const attempts = [
     },
     {
       name: "the credentials without their scheme are stored",
-      search: "return [secret, credentials, inJson(secret), inJson(credentials)];",
-      replace: "return [secret, inJson(secret)];",
+      search: "of [secret, credentials]) {",
+      replace: "of [secret]) {",
     },
     {
       name: "a secret that is escaped in JSON is stored",
-      search: "return [secret, credentials, inJson(secret), inJson(credentials)];",
-      replace: "return [secret, credentials];",
+      search: "return [text, inJson(text)].flatMap(bytesOf);",
+      replace: "return [text].flatMap(bytesOf);",
+    },
+    {
+      name: "a secret with a quote is taken for one that looks the same in JSON",
+      search: "[ !#-[\\]-~]",
+      replace: "[ -[\\]-~]",
     },
   ]),
   inService("deliver/response.ts", [
