@@ -16,9 +16,9 @@ describe("redaction", () => {
     expect(redact(text, secretVariants([SECRET]), false)).toBe(masked);
   });
 
-  it("masks a secret that is escaped for JSON", () => {
-    const echoed = JSON.stringify({ sent: 'pass"word\\1' });
-    expect(redact(echoed, secretVariants(['pass"word\\1']), false)).toBe('{"sent":"***"}');
+  it.each(['pass"word', "pass\\word", "pass\tword"])("masks %j escaped for JSON", (secret) => {
+    const echoed = JSON.stringify({ sent: secret });
+    expect(redact(echoed, secretVariants([secret]), false)).toBe('{"sent":"***"}');
   });
 
   it("masks a secret in latin1 and in UTF-8", () => {
