@@ -11,7 +11,7 @@ export interface BodyCalls {
 
 export function bodyCalls({ request, open }: Transport): BodyCalls {
   return {
-    uploadBody: (bytes) => request({ method: "POST", path: ["bodies"], bytes }),
+    uploadBody: (bytes) => request({ method: "POST", path: ["bodies"], bytes }, "bodyRef"),
     async downloadBody(taskId) {
       const { body } = await open({ method: "GET", path: ["retry-tasks", taskId, "body"] });
       return body ?? new Blob([]).stream();

@@ -163,19 +163,22 @@ function taskCalls({ request, send }: Transport, url: string): TaskCalls {
         headers,
       });
       const replayed = response.headers.get("idempotent-replayed") === "true";
-      return { ...parseResponse<TaskReceipt>(url, response.text), replayed };
+      return { ...parseResponse<TaskReceipt>(url, response.text, "taskId"), replayed };
     },
     createTasks: (tasks) =>
-      request({ method: "POST", path: [root, "batch"], body: tasks.map(withPlainHeaders) }),
+      request(
+        { method: "POST", path: [root, "batch"], body: tasks.map(withPlainHeaders) },
+        "results",
+      ),
     getTask(taskId, { include = [] } = {}) {
       const query: Query = include.length > 0 ? { include: include.join(",") } : {};
-      return request({ method: "GET", path: [root, taskId], query });
+      return request({ method: "GET", path: [root, taskId], query }, "taskId");
     },
-    listTasks: (query = {}) => request({ method: "GET", path: [root], query }),
-    cancelTask: (taskId) => request({ method: "DELETE", path: [root, taskId] }),
-    retryNow: (taskId) => request({ method: "POST", path: [root, taskId, "retry"] }),
+    listTasks: (query = {}) => request({ method: "GET", path: [root], query }, "tasks"),
+    cancelTask: (taskId) => request({ method: "DELETE", path: [root, taskId] }, "taskId"),
+    retryNow: (taskId) => request({ method: "POST", path: [root, taskId, "retry"] }, "taskId"),
     listAttempts: (taskId, query = {}) =>
-      request({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }),
+      request({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }, "attempts"),
   };
 }
 
@@ -187,12 +190,13 @@ type PolicyCalls = Pick<
 function policyCalls({ request, send }: Transport): PolicyCalls {
   const root = "retry-policies";
   return {
-    registerPolicy: (document) => request({ method: "POST", path: [root], body: document }),
+    registerPolicy: (document) =>
+      request({ method: "POST", path: [root], body: document }, "version"),
     replacePolicy: (policyId, document) =>
-      request({ method: "PUT", path: [root, policyId], body: document }),
+      request({ method: "PUT", path: [root, policyId], body: document }, "version"),
     getPolicy: (policyId, query = {}) =>
-      request({ method: "GET", path: [root, policyId], query: { ...query } }),
-    listPolicies: () => request({ method: "GET", path: [root] }),
+      request({ method: "GET", path: [root, policyId], query: { ...query } }, "version"),
+    listPolicies: () => request({ method: "GET", path: [root] }, "policies"),
     async removePolicy(policyId) {
       await send({ method: "DELETE", path: [root, policyId] });
     },
@@ -215,18 +219,21 @@ type DeadLetterCalls = Pick<
 function deadLetterCalls({ request }: Transport): DeadLetterCalls {
   const dead = ["dead-letters"];
   return {
-    listDeadLetters: (query = {}) => request({ method: "GET", path: dead, query }),
+    listDeadLetters: (query = {}) => request({ method: "GET", path: dead, query }, "tasks"),
     groupDeadLetters: (filter = {}) =>
-      request({ method: "GET", path: dead, query: { ...filter, group: true } }),
-    discardDeadLetters: (filter) => request({ method: "DELETE", path: dead, query: filter }),
-    startRedrive: (redrive) => request({ method: "POST", path: ["redrives"], body: redrive }),
-    getRedrive: (redriveId) => request({ method: "GET", path: ["redrives", redriveId] }),
-    listRedrives: () => request({ method: "GET", path: ["redrives"] }),
+      request({ method: "GET", path: dead, query: { ...filter, group: true } }, "groups"),
+    discardDeadLetters: (filter) =>
+      request({ method: "DELETE", path: dead, query: filter }, "discarded"),
+    startRedrive: (redrive) =>
+      request({ method: "POST", path: ["redrives"], body: redrive }, "redriveId"),
+    getRedrive: (redriveId) =>
+      request({ method: "GET", path: ["redrives", redriveId] }, "redriveId"),
+    listRedrives: () => request({ method: "GET", path: ["redrives"] }, "redrives"),
     pauseRedrive: (redriveId) =>
-      request({ method: "POST", path: ["redrives", redriveId, "pause"] }),
+      request({ method: "POST", path: ["redrives", redriveId, "pause"] }, "redriveId"),
     resumeRedrive: (redriveId) =>
-      request({ method: "POST", path: ["redrives", redriveId, "resume"] }),
+      request({ method: "POST", path: ["redrives", redriveId, "resume"] }, "redriveId"),
     cancelRedrive: (redriveId) =>
-      request({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
+      request({ method: "POST", path: ["redrives", redriveId, "cancel"] }, "redriveId"),
   };
 }

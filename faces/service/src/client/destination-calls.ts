@@ -21,13 +21,19 @@ export interface DestinationCalls {
 export function destinationCalls({ request }: Transport): DestinationCalls {
   const root = "destinations";
   return {
-    listDestinations: (query = {}) => request({ method: "GET", path: [root], query }),
-    getDestination: (name) => request({ method: "GET", path: [root, name] }),
+    listDestinations: (query = {}) =>
+      request({ method: "GET", path: [root], query }, "destinations"),
+    getDestination: (name) => request({ method: "GET", path: [root, name] }, "breakerState"),
     configureDestination: (name, document) =>
-      request({ method: "PUT", path: [root, name], body: document }),
-    pauseDestination: (name) => request({ method: "POST", path: [root, name, "pause"] }),
+      request({ method: "PUT", path: [root, name], body: document }, "breakerState"),
+    pauseDestination: (name) =>
+      request({ method: "POST", path: [root, name, "pause"] }, "breakerState"),
     enableTarget: (name, targetUrl) =>
-      request({ method: "POST", path: [root, name, "enable"], body: { targetUrl } }),
-    resumeDestination: (name) => request({ method: "POST", path: [root, name, "resume"] }),
+      request(
+        { method: "POST", path: [root, name, "enable"], body: { targetUrl } },
+        "breakerState",
+      ),
+    resumeDestination: (name) =>
+      request({ method: "POST", path: [root, name, "resume"] }, "breakerState"),
   };
 }

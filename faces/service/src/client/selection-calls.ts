@@ -28,16 +28,22 @@ export interface SelectionCalls {
 
 export function selectionCalls({ request }: Transport): SelectionCalls {
   const root = "retry-tasks";
-  const read = <T>(name: string, query: CountQuery | IdQuery | SuggestionQuery) =>
-    request<T>({ method: "GET", path: [root, name], query });
-  const change = <T>(path: readonly string[], taskIds: readonly string[]) =>
-    request<T>({ method: "POST", path, body: { taskIds } });
+  const read = <T>(
+    name: string,
+    query: CountQuery | IdQuery | SuggestionQuery,
+    field: keyof T & string,
+  ) => request<T>({ method: "GET", path: [root, name], query }, field);
+  const change = <T>(
+    path: readonly string[],
+    taskIds: readonly string[],
+    field: keyof T & string,
+  ) => request<T>({ method: "POST", path, body: { taskIds } }, field);
   return {
-    countTasks: (query = {}) => read("count", query),
-    listTaskIds: (query = {}) => read("ids", query),
-    suggestValues: (query) => read("suggestions", query),
-    cancelTasks: (taskIds) => change([root, "cancel"], taskIds),
-    retryTasksNow: (taskIds) => change([root, "retry"], taskIds),
-    discardTasks: (taskIds) => change(["dead-letters", "discard"], taskIds),
+    countTasks: (query = {}) => read("count", query, "count"),
+    listTaskIds: (query = {}) => read("ids", query, "taskIds"),
+    suggestValues: (query) => read("suggestions", query, "suggestions"),
+    cancelTasks: (taskIds) => change([root, "cancel"], taskIds, "done"),
+    retryTasksNow: (taskIds) => change([root, "retry"], taskIds, "done"),
+    discardTasks: (taskIds) => change(["dead-letters", "discard"], taskIds, "discarded"),
   };
 }

@@ -24,16 +24,17 @@ export interface SettingCalls {
 }
 
 export function settingCalls({ request, send }: Transport): SettingCalls {
-  const read = <T>(...path: readonly string[]) => request<T>({ method: "GET", path });
+  const read = <T>(path: readonly string[], field: keyof T & string) =>
+    request<T>({ method: "GET", path }, field);
   return {
-    listKeys: () => read("keys"),
-    createKey: (key) => request({ method: "POST", path: ["keys"], body: key }),
+    listKeys: () => read(["keys"], "isRequired"),
+    createKey: (key) => request({ method: "POST", path: ["keys"], body: key }, "key"),
     async revokeKey(keyId) {
       await send({ method: "DELETE", path: ["keys", keyId] });
     },
-    alerts: () => read("alerts"),
-    testAlert: () => request({ method: "POST", path: ["alerts", "test"] }),
-    activity: () => read("activity"),
-    destinationHistory: (name) => read("destinations", name, "history"),
+    alerts: () => read(["alerts"], "destination"),
+    testAlert: () => request({ method: "POST", path: ["alerts", "test"] }, "taskId"),
+    activity: () => read(["activity"], "counts"),
+    destinationHistory: (name) => read(["destinations", name, "history"], "counts"),
   };
 }

@@ -9,6 +9,7 @@ export interface SimulationCalls {
 
 export function simulationCalls({ request }: Transport): SimulationCalls {
   return {
-    simulate: (simulation) => request({ method: "POST", path: ["simulations"], body: simulation }),
+    simulate: (simulation) =>
+      request({ method: "POST", path: ["simulations"], body: simulation }, "report"),
   };
 }

@@ -46,8 +46,11 @@ export interface ApiResponse {
 }
 
 export interface Transport {
-  /** Returns the JSON of the response; throws `RedriveError` for an error response. */
-  request<T>(call: ApiCall): Promise<T>;
+  /**
+   * Returns the JSON of the response; throws `RedriveError` for an error response. `field`: a field that
+   * every such response of Redrive has, so that the JSON of another program is refused.
+   */
+  request<T>(call: ApiCall, field: keyof T & string): Promise<T>;
   send(call: ApiCall): Promise<ApiResponse>;
   /** Returns the response with its body unread; throws `RedriveError` for an error response. */
   open(call: ApiCall, signal?: AbortSignal): Promise<Response>;
@@ -78,27 +81,50 @@ export function createTransport(options: ClientOptions): Transport {
     const response = await start(call);
     const { status, headers } = response;
     const text = await response.text();
-    if (!response.ok && !call.accepts?.includes(status)) throw errorOf(status, text);
+    if (!response.ok && !call.accepts?.includes(status)) throw errorOf(url, status, text);
     return { status, headers, text };
   }
 
   async function open(call: ApiCall, signal?: AbortSignal): Promise<Response> {
     const response = await start(call, signal);
-    if (response.ok) return response;
-    throw errorOf(response.status, await response.text());
+    if (response.ok) return expectType(response, call);
+    throw errorOf(url, response.status, await response.text());
   }
 
-  return { send, open, request: async (call) => parseResponse(url, (await send(call)).text) };
+  /** Another program ignores `accept`. */
+  function expectType(response: Response, call: ApiCall): Response {
+    const wanted = call.headers?.["accept"] ?? "";
+    const type = response.headers.get("content-type") ?? "";
+    if (type.startsWith(wanted)) return response;
+    throw otherProgram(url, type);
+  }
+
+  return {
+    send,
+    open,
+    request: async <T>(call: ApiCall, field: keyof T & string) =>
+      parseResponse<T>(url, (await send(call)).text, field),
+  };
 }
 
-/** A 200 response without JSON comes from a proxy or from another program, not from Redrive. */
-export function parseResponse<T>(url: string, text: string): T {
+/** A 200 response without this field comes from a proxy or from another program, not from Redrive. */
+export function parseResponse<T>(url: string, text: string, field: keyof T & string): T {
+  const parsed = parseJson(url, text);
+  if (isObject(parsed) && Object.hasOwn(parsed, field)) return parsed as T;
+  throw otherProgram(url, text);
+}
+
+function parseJson(url: string, text: string): unknown {
   try {
-    return JSON.parse(text) as T;
+    return JSON.parse(text);
   } catch (cause) {
-    const message = `url must be the address of a Redrive service, but ${quote(url)} returned ${quote(text)}`;
-    throw causedError("INVALID_ARGUMENT", message, cause);
+    throw otherProgram(url, text, cause);
   }
+}
+
+function otherProgram(url: string, text: string, cause?: unknown): RedriveError {
+  const message = `url must be the address of a Redrive service, but ${quote(url)} returned ${quote(text)}`;
+  return causedError("INVALID_ARGUMENT", message, cause);
 }
 
 function addressOf(url: string, { path, query = {} }: ApiCall): string {
@@ -122,11 +148,12 @@ function headersOf(
 }
 
 /** The error that the problem document describes, or a general one without such a document. */
-function errorOf(status: number, text: string): Error {
+function errorOf(url: string, status: number, text: string): Error {
   const problem = problemIn(text);
   const { code, detail, errors } = problem;
   if (typeof code !== "string" || typeof detail !== "string") {
-    return new RedriveError("INTERNAL", `the service returned ${status} without a reason`);
+    const message = `${quote(url)} returned ${status} without a reason of Redrive: is it the address of a Redrive service?`;
+    return new RedriveError("INTERNAL", message);
   }
   if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
   const problems = errors.map((one: FieldProblem) => ({ ...one, value: undefined }));
