@@ -95,9 +95,9 @@ describe("a simulation", () => {
     expect((await call(question)).json).toMatchObject({
       status: 422,
       code: "NOT_MEASURED",
-      detail: 'the service has measured no calls of "new" lately: give ratePerSecond',
+      detail: 'the service has measured no calls of "new" lately: pass ratePerSecond',
     });
-    expect((await call({ ...question, ratePerSecond: 2 })).json.detail).toContain("give latencyMs");
+    expect((await call({ ...question, ratePerSecond: 2 })).json.detail).toContain("pass latencyMs");
     const given = { ratePerSecond: 2, latencyMs: 40, policy: { maxAttempts: 2 } };
     const { json } = await call({ ...question, ...given });
     expect(json.inputs).toMatchObject({ ratePerSecond: 2, measuredMinutes: 0, waiting: 0 });

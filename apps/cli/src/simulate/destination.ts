@@ -2,11 +2,12 @@
  * `redrive sim destination`: simulates an outage of a destination of a running service, with the rate and
  * the latency that the service has measured there.
  */
-import { formatDuration, formatNumber } from "@redrive/core";
+import { formatCount, formatDuration, formatNumber, RedriveError } from "@redrive/core";
 import type { SimulationView } from "@redrive/service/client";
-import type { Report, ScenarioDocument } from "@redrive/simulator";
+import type { CallsDocument, Report, ScenarioDocument } from "@redrive/simulator";
 import { seriesRows } from "@redrive/simulator/text";
 import { type Command, InvalidArgumentError } from "commander";
+import { withFlagNames } from "../input/flag-names.ts";
 import { addExamples, addSeedFlag, durationFlag } from "../input/flags.ts";
 import {
   addOutputFlags,
@@ -62,20 +63,33 @@ export function addDestination(parent: Command, terminal: Terminal): void {
 
 async function simulateDestination(name: string, flags: DestinationFlags): Promise<Presentation> {
   const { outage: outageMs, policy: policyId, rate, latency: latencyMs, seed } = flags;
-  const view = await createServiceClient(flags).simulate({
-    destination: name,
-    outageMs,
-    seed,
-    ...(policyId !== undefined && { policyId }),
-    ...(rate !== undefined && { ratePerSecond: rate }),
-    ...(latencyMs !== undefined && { latencyMs }),
-  });
+  const view = await withFlagNames(FLAG_BY_FIELD, () =>
+    createServiceClient(flags).simulate({
+      destination: name,
+      outageMs,
+      seed,
+      ...(policyId !== undefined && { policyId }),
+      ...(rate !== undefined && { ratePerSecond: rate }),
+      ...(latencyMs !== undefined && { latencyMs }),
+    }),
+  );
   return presentSimulation(view, flags.url);
 }
 
+/** The flag that sets each field of the request, for the error messages of the service. */
+const FLAG_BY_FIELD: Readonly<Record<string, string>> = {
+  destination: "<name>",
+  outageMs: "--outage",
+  policyId: "--policy",
+  ratePerSecond: "--rate",
+  latencyMs: "--latency",
+};
+
+/** Throws `INVALID_ARGUMENT` if too few calls meet the outage. */
 export function presentSimulation(view: SimulationView, serviceUrl: string): Presentation {
   const scenario = view.scenario as ScenarioDocument;
   const report = reportOf(view);
+  requireCalls(view, report);
   return {
     seed: report.seed,
     json: view,
@@ -102,11 +116,34 @@ function reportOf({ report }: SimulationView): Report {
   return { ...rest, series: Object.fromEntries(columns) as Report["series"] };
 }
 
+/** With fewer calls, the share of lost calls is off by more than a tenth for each of them. */
+const MIN_CALLS = 10;
+
+/** Without calls in the outage, every policy seems to lose none. */
+function requireCalls({ inputs, scenario }: SimulationView, { series }: Report): void {
+  const { timeline = [] } = scenario as CallsDocument;
+  const outage = timeline.find(({ kind }) => kind === "OUTAGE");
+  if (inputs === null || outage === undefined) return;
+  const from = Math.floor(outage.atMs / series.binMs);
+  const to = Math.ceil((outage.atMs + outage.forMs) / series.binMs);
+  const calls = series.offered.slice(from, to).reduce((sum, each) => sum + each, 0);
+  if (calls >= MIN_CALLS) return;
+  const during = `${formatCount(calls, "call")} in an outage of ${formatDuration(outage.forMs)}`;
+  const message = `too few calls to say anything: ${during}, at ${rateText(inputs)}; pass --rate, or a longer --outage`;
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+function rateText({ ratePerSecond, measuredMinutes }: Inputs): string {
+  const source = measuredMinutes === 0 ? "given" : `measured in ${measuredMinutes} min`;
+  return `${formatNumber(ratePerSecond)} new calls/s (${source})`;
+}
+
+type Inputs = NonNullable<SimulationView["inputs"]>;
+
 function inputLines({ inputs }: SimulationView, { width }: TextStyle): readonly string[] {
   if (inputs === null) return [];
-  const { destination, ratePerSecond, measuredMinutes, latency, waiting, notes } = inputs;
-  const source = measuredMinutes === 0 ? "given" : `measured in ${measuredMinutes} min`;
-  const facts = `${destination}: ${formatNumber(ratePerSecond)} new calls/s (${source}), latency p50 ${formatDuration(latency.p50Ms)}, p99 ${formatDuration(latency.p99Ms)}, ${formatNumber(waiting)} waiting tasks.`;
+  const { destination, latency, waiting, notes } = inputs;
+  const facts = `${destination}: ${rateText(inputs)}, latency p50 ${formatDuration(latency.p50Ms)}, p99 ${formatDuration(latency.p99Ms)}, ${formatNumber(waiting)} waiting tasks.`;
   return [facts, ...notes].flatMap((line) => wrap(line, width));
 }
 

@@ -149,7 +149,7 @@ function latencyOf(
 }
 
 function notMeasured(name: string, what: string, field: string): Error {
-  const text = `the service has measured no ${what} of ${JSON.stringify(name)} lately: give ${field}`;
+  const text = `the service has measured no ${what} of ${JSON.stringify(name)} lately: pass ${field}`;
   return serviceError("NOT_MEASURED", text);
 }
 
