@@ -1,6 +1,7 @@
 /**
  * Table: rows in aligned columns, within the width of the terminal. Numbers are aligned right and
- * text left. If the table is too wide, columns that allow it wrap or cut their text.
+ * text left. If the table is too wide, columns that allow it wrap or cut their text. Only a person's
+ * terminal cuts: a program that reads the table needs the whole text.
  */
 import { type Paint, plainPaint, type Tone } from "./paint.ts";
 import { wrap } from "./wrap.ts";
@@ -11,8 +12,11 @@ export interface Column {
   readonly align?: "left" | "right";
   /** The column may get narrower and wrap its text. Default: false. */
   readonly wraps?: boolean;
-  /** The column may get narrower and cut its text, with an ellipsis. Default: false. */
-  readonly cuts?: boolean;
+  /**
+   * The column may get narrower and cut its text, with an ellipsis. "first": before other columns do.
+   * Default: false.
+   */
+  readonly cuts?: boolean | "first";
 }
 
 /** A text, with or without a color. */
@@ -21,6 +25,8 @@ export type Cell = string | { readonly text: string; readonly tone: Tone };
 export interface TableOptions {
   readonly width: number;
   readonly paint?: Paint;
+  /** False: no text is cut, and the table may be wider. Default: true. */
+  readonly cuts?: boolean;
 }
 
 /** Spaces between two columns. */
@@ -29,13 +35,17 @@ const GAP = 2;
 /** A column that gets narrower is at least this wide. */
 const MIN_FLEXIBLE_WIDTH = 16;
 
+/** A column that is cut before others is at least this wide. */
+const MIN_FIRST_WIDTH = 8;
+
 const ELLIPSIS = "…";
 
 export function table(
-  columns: readonly Column[],
+  allColumns: readonly Column[],
   rows: readonly (readonly Cell[])[],
-  { width, paint = plainPaint }: TableOptions,
+  { width, paint = plainPaint, cuts = true }: TableOptions,
 ): readonly string[] {
+  const columns = cuts ? allColumns : allColumns.map((column) => ({ ...column, cuts: false }));
   const widths = fitWidths(columns, rows, width);
   const head = columns.map((column) => ({ text: column.head, tone: "faint" as const }));
   const lines = rows.flatMap((row) => rowLines(columns, widths, row, paint));
@@ -54,19 +64,25 @@ function fitWidths(
   const widths = [...natural];
   const total = () => widths.reduce((sum, each) => sum + each + GAP, -GAP);
   for (let over = total() - width; over > 0; over--) {
-    const widest = widestFlexible(columns, widths);
+    const widest = widestFlexible(columns, widths, "first") ?? widestFlexible(columns, widths);
     if (widest === undefined) break;
     widths[widest] = (widths[widest] ?? 0) - 1;
   }
   return widths;
 }
 
-/** Returns the index of the widest column that can still get narrower. */
-function widestFlexible(columns: readonly Column[], widths: readonly number[]): number | undefined {
+/** Returns the index of the widest column that can still get narrower, of those with `only`. */
+function widestFlexible(
+  columns: readonly Column[],
+  widths: readonly number[],
+  only?: "first",
+): number | undefined {
   let widest: number | undefined;
   for (const [index, width] of widths.entries()) {
     const { wraps = false, cuts = false } = columns[index] ?? {};
-    if (!(wraps || cuts) || width <= MIN_FLEXIBLE_WIDTH) continue;
+    const isFlexible = only === undefined ? wraps || cuts : cuts === only;
+    const least = cuts === "first" ? MIN_FIRST_WIDTH : MIN_FLEXIBLE_WIDTH;
+    if (!isFlexible || width <= least) continue;
     if (widest === undefined || width > (widths[widest] ?? 0)) widest = index;
   }
   return widest;

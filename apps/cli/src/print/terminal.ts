@@ -11,6 +11,8 @@ export interface TextStyle {
   /** Characters per line. 40 to 240. */
   readonly width: number;
   readonly paint: Paint;
+  /** False: a program reads the text, so tables keep whole texts. Default: true. */
+  readonly cuts?: boolean;
 }
 
 export interface Terminal extends TextStyle {
@@ -47,6 +49,7 @@ export function systemTerminal(): Terminal {
   return {
     width: terminalWidth(env, stdout.columns),
     paint: hasColor(env, stdout.isTTY) ? colorPaint : plainPaint,
+    cuts: cutsText(env, stdout.isTTY),
     isInteractive: Boolean(stdin.isTTY && stdout.isTTY),
     showsProgress: Boolean(stderr.isTTY) && env["TERM"] !== "dumb",
     args: argv.slice(2),
@@ -64,10 +67,17 @@ export function systemTerminal(): Terminal {
 
 /** `COLUMNS` overrides the width of the terminal, so that a script can set the width. */
 export function terminalWidth(env: Environment, terminalColumns: number | undefined): number {
-  const requested = /^\d{1,4}$/u.test(env["COLUMNS"] ?? "")
-    ? Number(env["COLUMNS"])
-    : terminalColumns;
+  const requested = isWidth(env["COLUMNS"]) ? Number(env["COLUMNS"]) : terminalColumns;
   return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, requested || DEFAULT_WIDTH));
+}
+
+/** Another program needs whole texts, unless its user has set a width. */
+export function cutsText(env: Environment, isTerminal: boolean | undefined): boolean {
+  return Boolean(isTerminal) || isWidth(env["COLUMNS"]);
+}
+
+function isWidth(text = ""): boolean {
+  return /^\d{1,4}$/u.test(text);
 }
 
 /** Follows no-color.org: a non-empty `NO_COLOR` turns colors off. */

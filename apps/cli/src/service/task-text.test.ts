@@ -2,8 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay } from "../print/relative-time.ts";
+import { cutsText } from "../print/terminal.ts";
 import { currentWaitText } from "../print/wait-text.ts";
-import { type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
+import { deadLetterTable, type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
 
 const style = { width: 80, paint: plainPaint };
 
@@ -59,6 +60,35 @@ test("a list has one line per task with the complete target", () => {
   const [head, line] = taskTable([{ ...task, method: "PUT" }], style);
   expect(head).toMatch(/^task +status +attempts +last +when +target$/u);
   expect(line).toMatch(/PENDING +2 +503 +due +PUT http:\/\/127\.0\.0\.1:7437\/orders$/u);
+});
+
+describe("a list that is too wide", () => {
+  const lastError = "connect: connect ECONNREFUSED 127.0.0.1:9, after a while";
+  const ended = { ...task, lastStatus: null, lastError, reason: "attempts" };
+  const targetUrl = "http://127.0.0.1/orders";
+
+  test.each([
+    ["tasks", taskTable],
+    ["dead letters", deadLetterTable],
+  ])("of %s is cut on a terminal: the last result, not the target", (_, tableOf) => {
+    const [, line = ""] = tableOf([{ ...ended, targetUrl }], style);
+    expect(line).toMatch(/ connect: \S*… {2}due {3}http:\/\/127\.0\.0\.1\/orders$/u);
+    expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test.each([
+    ["tasks", taskTable],
+    ["dead letters", deadLetterTable],
+  ])("of %s is complete for another program", (_, tableOf) => {
+    const long = `${targetUrl}/${"x".repeat(200)}`;
+    const [, line] = tableOf([{ ...ended, targetUrl: long }], { ...style, cuts: false });
+    expect(line).toContain(`${lastError}  due   ${long}`);
+  });
+
+  test("is cut if the user has set a width", () => {
+    expect([cutsText({}, true), cutsText({}, undefined)]).toEqual([true, false]);
+    expect(cutsText({ COLUMNS: "100" }, false)).toBe(true);
+  });
 });
 
 test("the details of a task include its attempts and why it waits", () => {

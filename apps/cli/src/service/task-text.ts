@@ -27,7 +27,7 @@ const COLUMNS: readonly Column[] = [
   { head: "task" },
   { head: "status" },
   { head: "attempts", align: "right" },
-  { head: "last", cuts: true },
+  { head: "last", cuts: "first" },
   { head: "when" },
   { head: "target", cuts: true },
 ];
@@ -36,7 +36,7 @@ const DEAD_LETTER_COLUMNS: readonly Column[] = [
   { head: "task" },
   { head: "reason" },
   { head: "attempts", align: "right" },
-  { head: "last", cuts: true },
+  { head: "last", cuts: "first" },
   { head: "when" },
   { head: "target", cuts: true },
 ];
@@ -83,8 +83,10 @@ export function statusCell(status: Task["status"]): Cell {
   return { text: status, tone: TONES[status] };
 }
 
+type LastResult = Pick<Task, "lastStatus" | "lastError">;
+
 /** The status or the error of the last attempt. */
-export function lastResultText({ lastStatus, lastError }: Task): string {
+export function lastResultText({ lastStatus, lastError }: LastResult): string {
   return lastStatus === null ? (lastError ?? "") : statusText(lastStatus);
 }
 
