@@ -11,6 +11,7 @@ import { FAILED, OK, type Presentation } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { bytesBody, MAX_SENT_BYTES } from "./bytes-body.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import { lastResultText } from "./task-text.ts";
 
 interface SendFlags extends ClientFlags {
   readonly method?: string;
@@ -179,13 +180,20 @@ export function presentCreated(task: CreatedTask): Presentation {
   const { taskId, status, replayed, attemptNumber } = task;
   const hasFailed = status === "EXHAUSTED" || status === "CANCELLED";
   const tries = attemptNumber ? `, attempt ${attemptNumber}` : "";
+  const why = hasFailed ? failureText(task) : "";
   return {
     json: task,
     text: () => [
-      `${taskId}  ${status}${tries}${replayed ? "  (the key is known: no new task was created)" : ""}`,
+      `${taskId}  ${status}${tries}${why}${replayed ? "  (the key is known: no new task was created)" : ""}`,
     ],
     exitCode: hasFailed ? FAILED : OK,
   };
+}
+
+/** For example ": 400, not-retryable (redrive explain ID)". */
+function failureText({ taskId, reason, lastStatus = null, lastError = null }: CreatedTask): string {
+  const causes = [lastResultText({ lastStatus, lastError }), reason].filter(Boolean).join(", ");
+  return `${causes === "" ? "" : `: ${causes}`} (redrive explain ${taskId})`;
 }
 
 type Pairs = Readonly<Record<string, string>>;
@@ -213,5 +221,7 @@ export const labelFlag = pairFlag(/^([^=\s]+)=(.*)$/su);
 function waitFlag(text: string): number {
   const ms = durationFlag(text);
   if (ms <= MAX_WAIT_MS) return ms;
-  throw new InvalidArgumentError("Must be at most 25s. To wait longer, use `redrive tasks tail`.");
+  throw new InvalidArgumentError(
+    `Must be at most 25s. To wait longer, send without --wait, then use \`redrive tasks get --wait ${text}\`.`,
+  );
 }

@@ -47,8 +47,12 @@ describe("send and tasks", () => {
     expect(listed.tasks[0].taskId).toBe(taskId);
   });
 
-  test("a task that fails permanently exits with 1", async () => {
-    expect((await run(`send ${targetUrl}/ill --wait 5s`)).code).toBe(1);
+  test("a task that fails permanently exits with 1, and says why and what to do next", async () => {
+    const { out, code } = await run(`send ${targetUrl}/ill --wait 5s`);
+    expect(out).toMatch(
+      /^(\S+) {2}EXHAUSTED, attempt 1: 400, not-retryable \(redrive explain \1\)\n$/u,
+    );
+    expect(code).toBe(1);
   });
 
   test("a waiting task is canceled once, and tail shows it", async () => {
@@ -84,6 +88,13 @@ describe("send and tasks", () => {
   test("messages name the flag, not the field of the API", async () => {
     const { err, code } = await run(`send ${targetUrl}/well --policy payment`);
     expect([err, code]).toEqual([expect.stringContaining("got none: pass --key"), 2]);
+  });
+
+  test("a simulation without measurements names the flags that replace them", async () => {
+    await service.redrive.configure("unmeasured", {});
+    const simulate = "sim destination unmeasured --outage 8s";
+    expect((await run(simulate)).err).toContain("lately: pass --rate\n");
+    expect((await run(`${simulate} --rate 5`)).err).toContain("lately: pass --latency\n");
   });
 
   test("the URL must be one of a service", () => {
@@ -168,7 +179,9 @@ describe("policies and destinations", () => {
     await send("/well");
     await run(`destinations pause ${targetUrl}`);
     expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +paused`, "u"));
-    await run(`destinations resume ${targetUrl}`);
+    expect((await run(`destinations resume ${targetUrl}`)).out).toBe(
+      `${targetUrl} is resumed. It starts slowly and speeds up as calls succeed.\n`,
+    );
     expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +ok `, "u"));
   });
 

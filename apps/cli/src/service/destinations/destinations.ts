@@ -26,7 +26,7 @@ export function addDestinations(parent: Command, terminal: Terminal): void {
   addChange(destinations, terminal, {
     verb: "resume",
     description: "Allow attempts to a paused destination again.",
-    message: (name) => `${name} is resumed.`,
+    message: (name) => `${name} is resumed. It starts slowly and speeds up as calls succeed.`,
     call: (client, name) => client.resumeDestination(name),
   });
   addEnable(destinations, terminal);
