@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { virtualClock } from "@redrive/core";
 import {
   advise,
+  type CallsDocument,
   coverage,
   herd,
   replay,
@@ -162,6 +163,36 @@ describe("sim failover, run and ladder", () => {
     const { err, code } = await redrive(`sim run ${path}`);
     expect(err).toContain('did you mean "ratePerSecond"?');
     expect(code).toBe(2);
+  });
+
+  test("run refuses a policy and names the commands that take it", async () => {
+    for (const text of ['{"policyId":"mine","maxAttempts":3}', '{"policy":"payment"}']) {
+      const path = file("policy.json", text);
+      const { err, code } = await redrive(`sim run ${path}`);
+      expect(err).toContain(
+        `is a policy, not a scenario: use \`redrive sim failover --policy-file ${path}\``,
+      );
+      expect(code).toBe(2);
+    }
+  });
+
+  test("run tries a policy in a scenario and keeps the guards that its file does not set", async () => {
+    const scenario = scenarios["brownout"] as CallsDocument;
+    const [tier] = scenario.tiers ?? [];
+    const run = (destination: object) =>
+      asJson(simulate({ ...scenario, tiers: [{ ...tier, destination }] }, { seed: 7 }));
+    const { retryBudget } = tier?.destination ?? {};
+    const policy = { maxAttempts: 6 };
+    const path = file("policy.json", JSON.stringify(policy));
+    expect(await redriveJson(`sim run brownout --policy-file ${path} --seed 7`)).toEqual(
+      run({ policy, retryBudget }),
+    );
+    const own = { policy, retryBudget: { ratio: 0.01 } };
+    file("policy.json", JSON.stringify(own));
+    expect(await redriveJson(`sim run brownout --policy-file ${path} --seed 7`)).toEqual(run(own));
+    expect(await redriveJson("sim run queue-poison --preset payment --seed 7")).toEqual(
+      asJson(simulate({ ...scenarios["queue-poison"]!, policy: "payment" } as never, { seed: 7 })),
+    );
   });
 
   test("the ladder has the simulator's numbers, one line per rung", async () => {
