@@ -1,8 +1,11 @@
 /** Tests of `redrive bridge` with a real Redis and a service that goes down. */
 // needs: redis
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { redrive } from "../../apps/cli/src/program.testing.ts";
+import { freePort } from "../servers/free-port.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { BridgeWorld } from "./bridge-world.ts";
 import { until } from "./received.ts";
@@ -104,6 +107,44 @@ test("a message that comes back to its own stream becomes a dead letter, and doe
   await bridge.stop();
   expect(bridge.written.err).toContain("4 Redrive services");
   expect(await redis.xlen("loop")).toBe(5);
+});
+
+test.each(["127.0.0.1", "localhost"])("a broker that is not there is refused: %s", async (host) => {
+  const port = await freePort();
+  const shown = await redrive(
+    `bridge http://127.0.0.1:1/ --from redis://${host}:${port} --queue orders`,
+  );
+  expect(shown).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(`^error: cannot read orders at ${host}:${port}: .*ECONNREFUSED`),
+  });
+});
+
+test("a lost connection is opened again, and a bridge without its broker can be stopped", async () => {
+  const [proxy, sockets] = [createServer(), new Set<Socket>()];
+  const broker = new URL(server.url);
+  proxy.on("connection", (socket) => {
+    const upstream = connect(Number(broker.port), broker.hostname);
+    for (const one of [socket, upstream]) sockets.add(one.on("error", () => undefined));
+    socket.pipe(upstream).pipe(socket);
+  });
+  const listen = async (port: number) =>
+    void (await once(proxy.listen(port, "127.0.0.1"), "listening"));
+  const cut = () => {
+    proxy.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  await listen(0);
+  const { port } = proxy.address() as AddressInfo;
+  const bridge = await world.bridge({ from: `redis://127.0.0.1:${port}`, queue: "lost" });
+  cut();
+  await until(() => bridge.written.err.includes("the broker failed"));
+  await listen(port);
+  const before = world.arrived.length;
+  await redis.xadd("lost", "*", "id", "lost-1");
+  await until(() => world.arrived.length === before + 1);
+  cut();
+  await bridge.stop();
 });
 
 test("a broker that does not respond is an error that names it", async () => {

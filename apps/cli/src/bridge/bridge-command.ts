@@ -82,7 +82,9 @@ function addSourceFlags(command: Command): void {
 
 async function run(terminal: Terminal, target: string, flags: BridgeFlags): Promise<void> {
   const stop = new AbortController();
-  process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
+  // Before the start there is nothing to wait for, so Ctrl-C ends the process at once.
+  const stopOnSignals = () =>
+    process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
   // Loads the clients of the brokers only for this command.
   const { runBridge } = await import("./run-bridge.ts");
   const { from, queue, consumerGroup, bodyField, idField, forwardHeader, policy } = flags;
@@ -100,6 +102,7 @@ async function run(terminal: Terminal, target: string, flags: BridgeFlags): Prom
         concurrency: flags.concurrency,
       },
       stop.signal,
+      stopOnSignals,
     ),
   );
 }

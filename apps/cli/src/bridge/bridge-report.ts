@@ -61,7 +61,10 @@ export class BridgeReport {
 export function textOf(error: unknown): string {
   if (!(error instanceof Error)) return quote(error);
   const { cause } = error;
-  if (!(cause instanceof Error)) return error.message || error.name;
-  const { code } = cause as NodeJS.ErrnoException;
-  return `${error.message} (${cause.message || code || cause.name})`;
+  return cause instanceof Error ? `${ownText(error)} (${ownText(cause)})` : ownText(error);
+}
+
+/** The error for a name with several addresses has only a code. */
+function ownText(error: Error): string {
+  return error.message || (error as NodeJS.ErrnoException).code || error.name;
 }

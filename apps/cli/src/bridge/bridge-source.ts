@@ -62,6 +62,17 @@ function rabbitSource(
   });
 }
 
+/**
+ * A lost connection is opened again, at least once per second. After a few tries the commands that wait
+ * fail, so that the worker reports the failure and can be stopped. It repeats them itself.
+ */
+const REDIS_OPTIONS = {
+  lazyConnect: true,
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  maxRetriesPerRequest: 3,
+  retryStrategy: (tries: number) => Math.min(100 * tries, 1000),
+} as const;
+
 function redisSource(
   { from, queue, group, bodyField, idField }: SourceOptions,
   handle: Handle,
@@ -71,22 +82,34 @@ function redisSource(
     ({ id, body }) => handle(redisMessage(id, body, bodyField)),
     settings,
   );
-  const client = new Redis(from, { lazyConnect: true, connectTimeout: CONNECT_TIMEOUT_MS });
+  const client = new Redis(from, REDIS_OPTIONS);
   // The worker reports what fails. Without a listener, ioredis would print every error.
-  client.on("error", () => undefined);
+  let lastError: Error | undefined;
+  client.on("error", (error) => {
+    lastError = error;
+  });
   const worker = redisStreams(consumer, {
     client,
     stream: queue,
     group,
     ...(idField !== undefined && { idField }),
   });
+  let isConnected = false;
   return {
     async start() {
-      await client.connect();
+      try {
+        await client.connect();
+        isConnected = true;
+      } catch (cause) {
+        // ioredis would go on trying, and its own error hides why it cannot connect.
+        client.disconnect();
+        throw lastError ?? cause;
+      }
       await worker.start();
     },
     async stop() {
-      await worker.stop();
+      // Commands of a client that never connected wait forever.
+      if (isConnected) await worker.stop();
       client.disconnect();
     },
   };

@@ -27,12 +27,16 @@ const PATIENT = {
   totalBudgetMs: 365 * 86_400_000,
 } as const;
 
-/** Runs until `signal` is aborted. Throws if the queue cannot be read at the start. */
+/**
+ * Runs until `signal` is aborted. Throws if the queue cannot be read at the start. `onStart`: from now on
+ * messages are handled, which a stop waits for.
+ */
 export async function runBridge(
   terminal: Terminal,
   client: Client,
   options: BridgeOptions,
   signal: AbortSignal,
+  onStart: () => void = () => undefined,
 ): Promise<void> {
   const { from, queue, targetUrl } = options;
   const report = new BridgeReport(terminal);
@@ -51,6 +55,7 @@ export async function runBridge(
     const place = `${queue} at ${new URL(from).host}`;
     throw causedError("BROKER_UNAVAILABLE", `cannot read ${place}: ${textOf(cause)}`, cause);
   }
+  onStart();
   terminal.print(`Messages of ${queue} become tasks to ${targetUrl}. Ctrl-C ends the bridge.\n`);
   await aborted(signal);
   await source.stop();
