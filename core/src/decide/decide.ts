@@ -210,5 +210,5 @@ export const OPEN_ENTRY: EntryGate = { heldBy: "pause", heldUntil: 0, heldAtLeas
 
 function outOfTime({ attempt }: CallHistory, by: HoldReason | undefined): StopDecision {
   if (attempt > 0 || by === undefined) return stop("budget");
-  return { kind: "stop", status: "EXHAUSTED", reason: "held", by };
+  return { ...stop("held"), by };
 }

@@ -59,10 +59,12 @@ describe("fields", () => {
     expect(messages(document)).toEqual([message]);
   });
 
-  test("a document that is not an object is refused", () => {
+  test("what is not an object is refused by its name", () => {
     for (const value of [null, [], "x", 5, undefined]) {
-      expect(messages(value)[0]).toMatch(/^the document must be an object, got /);
+      expect(messages(value)[0]).toMatch(/^options must be an object, got /);
     }
+    const [problem] = checkFields(5, FIELDS, "", "the task");
+    expect(problem).toEqual({ field: "", value: 5, message: "the task must be an object, got 5" });
     expect(messages([], "breaker.")).toEqual(["breaker must be an object, got []"]);
   });
 

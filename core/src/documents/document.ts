@@ -82,28 +82,33 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Checks each field with its own rule. `undefined` counts as absent. `prefix` ends in a dot. */
-export function checkFields(document: unknown, fields: Fields, prefix = ""): FieldProblem[] {
+/**
+ * Checks each field with its own rule. `undefined` counts as absent. `prefix` ends in a dot. Without a
+ * prefix, `what` names the document in the message about one that is not an object.
+ */
+export function checkFields(
+  document: unknown,
+  fields: Fields,
+  prefix = "",
+  what = "options",
+): FieldProblem[] {
   if (!isObject(document)) {
     const name = prefix.slice(0, -1);
-    return [fieldProblem(name, document, `${name || "the document"} must be an object`)];
+    return [fieldProblem(name, document, `${name || what} must be an object`)];
   }
   const problems: FieldProblem[] = [];
   for (const [name, value] of Object.entries(document)) {
     if (value === undefined) continue;
     const field = prefix + name;
-    const rule = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    const wanted = rule?.(value);
-    if (wanted) problems.push(mustBeProblem(field, value, wanted));
-    if (rule) continue;
+    if (Object.hasOwn(fields, name)) {
+      const wanted = fields[name]?.(value);
+      if (wanted) problems.push(mustBeProblem(field, value, wanted));
+      continue;
+    }
     const near = suggestName(name, Object.keys(fields), value);
     const hint = near ? `, did you mean ${quote(near)}?` : "";
-    problems.push({
-      field,
-      value,
-      message: `unknown field ${quote(field)}${hint}`,
-      isUnknown: true,
-    });
+    const message = `unknown field ${quote(field)}${hint}`;
+    problems.push({ field, value, message, isUnknown: true });
   }
   return problems;
 }

@@ -5,8 +5,8 @@
 import {
   checkFields,
   DocumentError,
-  fieldProblem,
   isObject,
+  mustBeProblem,
   numberRule,
   type Rule,
 } from "./document.ts";
@@ -38,9 +38,7 @@ export function readSavedState<T>(name: string, saved: unknown, fields: SavedFie
   if (isObject(saved)) {
     for (const field of Object.keys(fields)) {
       if (saved[field] !== undefined) continue;
-      problems.push(
-        fieldProblem(`${name}.${field}`, undefined, `${name}.${field} must be present`),
-      );
+      problems.push(mustBeProblem(`${name}.${field}`, undefined, "present"));
     }
   }
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);

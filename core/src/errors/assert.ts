@@ -10,21 +10,22 @@ export function assertRange(name: string, value: number, min: number, max: numbe
   throw invalidArgument(`${name} must be ${min} to ${max}`, value);
 }
 
-/** An error for incorrect use. Its message is `text` and then the value. */
-export function invalidArgument(text: string, value: unknown): RedriveError {
-  return new RedriveError("INVALID_ARGUMENT", `${text}, got ${quote(value)}`);
+/** An error for incorrect use. Its message is `text` and then the value, as `shown`. */
+export function invalidArgument(
+  text: string,
+  value: unknown,
+  shown: string = quote(value),
+): RedriveError {
+  return new RedriveError("INVALID_ARGUMENT", `${text}, got ${shown}`);
 }
 
 /** A value as it is shown in an error message, at most one line long. */
 export function quote(value: unknown): string {
-  const text = typeof value === "number" ? String(value) : textOf(value);
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-}
-
-function textOf(value: unknown): string {
+  let text: string = typeof value;
   try {
-    return JSON.stringify(value) ?? typeof value;
+    text = text === "number" ? String(value) : (JSON.stringify(value) ?? text);
   } catch {
-    return typeof value;
+    // A value that is not JSON is shown by its type.
   }
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }

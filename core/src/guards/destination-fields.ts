@@ -46,15 +46,19 @@ const presetRule: Rule = choiceRule(...Object.keys(presetPolicies));
 const objectRule: Rule = (value) =>
   isObject(value) ? undefined : "a policy document or a preset's name";
 
+/** A budget of an unknown kind is checked with `ratioFields`, and the message lists the kinds. */
+const kindRule: Rule = choiceRule("RATIO", "TOKENS", "GRPC");
+
 const ratioFields: Fields = {
-  kind: choiceRule("RATIO"),
-  ratio: numberRule(0, 10, true),
+  kind: kindRule,
+  // People write 10 for 10 %.
+  ratio: (value) => numberRule(0, 1, true)(value) && "from 0 to 1 (0.1 is 10 %)",
   minPerSecond: numberRule(0, 1000, true),
   windowMs: numberRule(100, 3_600_000),
 };
 
 const tokenFields: Fields = {
-  kind: choiceRule("TOKENS"),
+  kind: kindRule,
   maxTokens: numberRule(1, MILLION),
   costPerRetry: numberRule(1, MILLION),
   costPerThrottle: numberRule(1, MILLION),
@@ -62,13 +66,10 @@ const tokenFields: Fields = {
 };
 
 const grpcFields: Fields = {
-  kind: choiceRule("GRPC"),
+  kind: kindRule,
   maxTokens: numberRule(1, 1000, true),
   tokenRatio: numberRule(0.001, 1000, true),
 };
-
-/** The fields for a budget of unknown kind: the message then lists the kinds. */
-const kindFields: Fields = { ...ratioFields, kind: choiceRule("RATIO", "TOKENS", "GRPC") };
 
 const breakerFields: Fields = {
   failureRate: numberRule(0.01, 1, true),
@@ -123,7 +124,12 @@ const MISPLACED_FIELDS: Fields = Object.fromEntries(
 
 /** Checks the document's own fields, then each part with its own table. */
 export function checkParts(document: unknown): FieldProblem[] {
-  const problems = checkFields(document, { ...MISPLACED_FIELDS, ...DESTINATION_FIELDS });
+  const problems = checkFields(
+    document,
+    { ...MISPLACED_FIELDS, ...DESTINATION_FIELDS },
+    "",
+    "the destination",
+  );
   if (!isObject(document)) return problems;
   return [
     ...problems,
@@ -132,8 +138,8 @@ export function checkParts(document: unknown): FieldProblem[] {
     ...checkPart(document, "breaker", breakerFields, checkBreaker),
     ...checkPart(document, "concurrency", concurrencyFields, checkConcurrency),
     ...checkPart(document, "rate", rateFields, checkRate),
-    ...checkPart(document, "hedge", hedgeFields, () => []),
-    ...checkPart(document, "retryAfterGate", gateFields, () => []),
+    ...checkPart(document, "hedge", hedgeFields),
+    ...checkPart(document, "retryAfterGate", gateFields),
   ];
 }
 
@@ -143,7 +149,7 @@ function checkPart(
   document: Part,
   name: string,
   fields: Fields,
-  together: (part: Part) => FieldProblem[],
+  together: (part: Part) => FieldProblem[] = () => [],
 ): FieldProblem[] {
   const part = document[name];
   if (!isObject(part)) return [];
@@ -151,22 +157,18 @@ function checkPart(
   return problems.length > 0 ? problems : together(part);
 }
 
-const budgetFieldsByKind: Readonly<Record<string, Fields>> = {
-  RATIO: ratioFields,
-  TOKENS: tokenFields,
-  GRPC: grpcFields,
-};
+const budgetFieldsByKind: ReadonlyMap<unknown, Fields> = new Map([
+  ["TOKENS", tokenFields],
+  ["GRPC", grpcFields],
+]);
 
 function budgetFields(part: unknown): Fields {
-  const kind = isObject(part) ? (part["kind"] ?? "RATIO") : "RATIO";
-  const isKnown = typeof kind === "string" && Object.hasOwn(budgetFieldsByKind, kind);
-  return (isKnown ? budgetFieldsByKind[kind] : undefined) ?? kindFields;
+  return budgetFieldsByKind.get(Object(part).kind) ?? ratioFields;
 }
 
-/** A number of the part, or its default. */
+/** A number of the part, which is checked already, or its default. */
 function numberOf(part: Part, name: string, fallback: number): number {
-  const value = part[name];
-  return typeof value === "number" ? value : fallback;
+  return (part[name] as number | undefined) ?? fallback;
 }
 
 function checkBudget(part: Part): FieldProblem[] {

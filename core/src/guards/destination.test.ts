@@ -161,7 +161,7 @@ describe("defaults of parts", () => {
 
 describe("what is refused", () => {
   test.each([
-    [5, "the document must be an object, got 5"],
+    [5, "the destination must be an object, got 5"],
     [{ polcy: {} }, 'unknown field "polcy", did you mean "policy"?'],
     [
       { policy: "payments" },
@@ -204,7 +204,12 @@ describe("what is refused", () => {
       { retryBudget: { kind: "TOKENS", maxTokens: 10 } },
       "retryBudget.costPerRetry must be at most retryBudget.maxTokens (10), got 14",
     ],
-    [{ retryBudget: { ratio: -0.1 } }, "retryBudget.ratio must be a number from 0 to 10, got -0.1"],
+    [
+      { retryBudget: { ratio: -0.1 } },
+      "retryBudget.ratio must be from 0 to 1 (0.1 is 10 %), got -0.1",
+    ],
+    [{ retryBudget: { ratio: 10 } }, "retryBudget.ratio must be from 0 to 1 (0.1 is 10 %), got 10"],
+    [{ retryBudget: { kind: ["RATIO"] } }, "kind must be one of RATIO, TOKENS, GRPC, got"],
     [{ rate: { burst: 5 } }, "rate.burst must come with rate.perSecond, got 5"],
     [{ rate: { perSecond: 0 } }, "rate.perSecond must be a number from 0.001 to 1000000, got 0"],
     [{ rate: { throttle: { k: 0.5 } } }, "rate.throttle.k must be a number from 1 to 100, got 0.5"],

@@ -84,12 +84,6 @@ export interface Destination {
 /** Selects the guards and the policy for documents that do not name them. */
 export type DestinationDefaults = "library" | "service" | "simulator";
 
-const DEFAULT_POLICY: Readonly<Record<DestinationDefaults, PresetName>> = {
-  library: "default",
-  service: "background",
-  simulator: "default",
-};
-
 /** All problems of a destination document; an empty list means that it is valid. */
 export const checkDestination: (document: unknown) => readonly FieldProblem[] = checkParts;
 
@@ -101,18 +95,18 @@ export function resolveDestination(
   const problems = checkDestination(document);
   if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
   const inService = defaults === "service";
+  const onInService = inService ? {} : false;
   return {
-    policy: resolvePolicy(policyDocumentOf(document.policy ?? DEFAULT_POLICY[defaults])),
+    policy: resolvePolicy(
+      policyDocumentOf(document.policy ?? (inService ? "background" : "default")),
+    ),
     idempotent: document.idempotent,
     retryBudget: budgetOf(document.retryBudget ?? (defaults === "simulator" ? false : {})),
-    breaker: breakerOf(document.breaker ?? (inService ? {} : false)),
-    concurrency: concurrencyOf(document.concurrency ?? (inService ? {} : false)),
+    breaker: breakerOf(document.breaker ?? onInService),
+    concurrency: concurrencyOf(document.concurrency ?? onInService),
     rate: rateOf(document.rate ?? false),
     hedge: withDefaults(document.hedge ?? false, HEDGE_DEFAULTS),
-    retryAfterGate: withDefaults(
-      document.retryAfterGate ?? (inService ? {} : false),
-      GATE_DEFAULTS,
-    ),
+    retryAfterGate: withDefaults(document.retryAfterGate ?? onInService, GATE_DEFAULTS),
   };
 }
 

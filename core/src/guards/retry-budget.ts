@@ -243,14 +243,10 @@ export interface SavedRetryBudget {
 }
 
 export function saveRetryBudget(budget: RetryBudget): SavedRetryBudget {
-  switch (budget.kind) {
-    case "RATIO":
-      return { version: 1, kind: "RATIO", tokens: 0, window: saveWindow(budget.window) };
-    case "TOKENS":
-      return { version: 1, kind: "TOKENS", tokens: budget.tokens, window: null };
-    case "GRPC":
-      return { version: 1, kind: "GRPC", tokens: budget.milliTokens, window: null };
-  }
+  const { kind } = budget;
+  if (kind === "RATIO") return { version: 1, kind, tokens: 0, window: saveWindow(budget.window) };
+  const tokens = kind === "GRPC" ? budget.milliTokens : budget.tokens;
+  return { version: 1, kind, tokens, window: null };
 }
 
 /** A budget of another kind starts fresh; tokens beyond a smaller bucket are lost. */

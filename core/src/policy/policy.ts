@@ -86,14 +86,6 @@ const DAY_MS = 86_400_000;
 const MAX_DELAY_MS = 30 * DAY_MS;
 const MAX_BUDGET_MS = 365 * DAY_MS;
 
-const CURVE_FIELDS: readonly CurveField[] = [
-  "backoff",
-  "initialDelayMs",
-  "multiplier",
-  "maxDelayMs",
-  "throttleDelayMs",
-];
-
 /** One rule per field. `checkTogether` has the rules that involve several fields. */
 export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
@@ -121,27 +113,25 @@ export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>
 
 /** All problems of a policy document. If the list is empty, `resolvePolicy` accepts the document. */
 export function checkPolicy(document: unknown, prefix = ""): readonly FieldProblem[] {
-  return examine(document, prefix).problems;
+  return examine(document, prefix)[0];
 }
 
 /** Checks a document and fills in its defaults; throws `INVALID_POLICY` with all problems. */
 export function resolvePolicy(document: PolicyDocument | Policy = {}): Policy {
-  const { problems, policy } = examine(document, "");
-  if (policy === undefined || problems.length > 0) {
-    throw new DocumentError("INVALID_POLICY", problems);
-  }
-  return policy;
+  const [problems, policy] = examine(document, "");
+  if (problems.length > 0) throw new DocumentError("INVALID_POLICY", problems);
+  return policy as Policy;
 }
 
 /** The problems and, if every field is good by itself, the completed policy. */
 function examine(
   document: unknown,
   prefix: string,
-): { readonly problems: readonly FieldProblem[]; readonly policy?: Policy } {
-  const problems = checkFields(document, POLICY_FIELDS, prefix);
-  if (problems.length > 0) return { problems };
+): readonly [problems: readonly FieldProblem[], policy?: Policy] {
+  const problems = checkFields(document, POLICY_FIELDS, prefix, "the policy");
+  if (problems.length > 0) return [problems];
   const policy = complete(document as PolicyDocument);
-  return { problems: checkTogether(policy, document as PolicyDocument, prefix), policy };
+  return [checkTogether(policy, document as PolicyDocument, prefix), policy];
 }
 
 const DEFAULTS = {
@@ -196,8 +186,10 @@ function checkTogether(policy: Policy, document: PolicyDocument, prefix: string)
   const isDecorrelated = jitterType === "DECORRELATED";
   if (delaysMs) {
     const { maxAttempts } = policy;
-    for (const field of CURVE_FIELDS) {
-      refuse(field, document[field] !== undefined, "left out when delaysMs is given");
+    // The fields of a curve are the only ones that `complete` leaves out.
+    for (const field of Object.keys(document) as (keyof PolicyDocument)[]) {
+      const isLeftOut = document[field] !== undefined && !(field in policy);
+      refuse(field, isLeftOut, "left out when delaysMs is given");
     }
     const isOther = (document.maxAttempts ?? maxAttempts) !== maxAttempts;
     refuse("maxAttempts", isOther, `${maxAttempts} (entries of delaysMs + 1) or left out`);

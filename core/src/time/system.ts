@@ -2,6 +2,7 @@
  * System: the real clock and real randomness. Only this file reads `Date`, timers and `Math.random`.
  * Core has no DOM or Node types, so this file declares the functions that it needs.
  */
+import type { AbortSignalLike } from "./abort.ts";
 import type { Cancel, Clock, TimeSource } from "./clock.ts";
 import type { Random } from "./random.ts";
 import { sleepOn } from "./sleep.ts";
@@ -59,13 +60,10 @@ const endOfTurn = (fn: () => void): void => {
 export const systemTime: TimeSource = { now, monotonicMs, alarm, endOfTurn };
 
 /** The machine's time. */
-export const systemClock: Clock = {
-  now,
-  monotonicMs,
-  sleep: (ms, signal) => sleepOn(alarm, ms, signal),
-  alarm,
-  endOfTurn,
-};
+export const systemClock: Clock = /* @__PURE__ */ Object.assign(
+  { sleep: (ms: number, signal?: AbortSignalLike) => sleepOn(alarm, ms, signal) },
+  systemTime,
+);
 
 /** The machine's random numbers. Forks are as independent as draws. */
 export const systemRandom: Random = {

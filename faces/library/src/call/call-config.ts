@@ -53,8 +53,8 @@ export function typeRule(type: string): Rule {
   return (value) => (typeof value === type && value !== null ? undefined : `of type ${type}`);
 }
 
-const aFunction = typeRule("function");
-const aString = typeRule("string");
+export const functionRule: Rule = typeRule("function");
+export const stringRule: Rule = typeRule("string");
 
 /**
  * Fields of a single call, beside those of the policy. Their values differ from call to call, so they
@@ -62,14 +62,14 @@ const aString = typeRule("string");
  */
 export const CALL_FIELDS: Fields = {
   signal: typeRule("object"),
-  classify: aFunction,
-  shouldRetry: aFunction,
+  classify: functionRule,
+  shouldRetry: functionRule,
   rejectWith: choiceRule("redrive-error", "last-error"),
-  idempotencyKey: aString,
-  method: aString,
+  idempotencyKey: stringRule,
+  method: stringRule,
   idempotent: booleanRule,
   deadlineAt: typeRule("number"),
-  onEvent: aFunction,
+  onEvent: functionRule,
   nested: choiceRule("yield", "retry"),
   patience: choiceRule("fail-fast", "wait"),
   once: booleanRule,

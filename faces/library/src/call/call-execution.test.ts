@@ -189,6 +189,15 @@ describe("a deadline", () => {
     expect(calls).toBe(0);
   });
 
+  test.each([1, 60_000, 365 * 86_400_000])(
+    "that passed %i ms ago is an ordinary give-up",
+    async (agoMs) => {
+      const { clock } = world();
+      const call = retry(() => 1, { clock, deadlineAt: START_AT - agoMs });
+      expect(gaveUp(await rejectionOf(call))).toMatchObject({ reason: "budget", attempts: [] });
+    },
+  );
+
   test("shortens the first attempt", async () => {
     const { clock } = world();
     const call = retry(untilAborted, { clock, deadlineAt: START_AT + 100 });

@@ -189,6 +189,15 @@ export function nextAttempt<T>(call: Call<T>, number: number): CallExecution<T> 
   return next;
 }
 
+/** The error for an operation that is not a function. */
+function misuseOf(operation: unknown): RedriveError {
+  return invalidArgument(
+    "fn must be a function",
+    operation,
+    isThenable(operation) ? "a promise: pass () => ..." : undefined,
+  );
+}
+
 export function invoke<T>(attempt: Attempt<T>, operation: Operation<T>): void {
   let result: T | PromiseLike<T>;
   try {
@@ -196,8 +205,7 @@ export function invoke<T>(attempt: Attempt<T>, operation: Operation<T>): void {
     // Other thenables may throw, settle twice or resolve with a promise. Native promises do not.
     if (!(result instanceof Promise) && isThenable(result)) result = Promise.resolve(result);
   } catch (error) {
-    const isMisuse = typeof operation !== "function";
-    handleError(attempt, isMisuse ? invalidArgument("fn must be a function", operation) : error);
+    handleError(attempt, typeof operation === "function" ? error : misuseOf(operation));
     return;
   }
   if (isThenable(result)) {

@@ -2,10 +2,12 @@
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
+import { createFetch } from "../http/fetch.ts";
 import { retry } from "./retry.ts";
 import { rejectionOf } from "./world.testing.ts";
 
 const anyRetry = retry as (...args: unknown[]) => Promise<unknown>;
+const anyFetch = createFetch as (...args: unknown[]) => unknown;
 const anyDestination = destination as (...args: unknown[]) => unknown;
 
 async function refusalOf(call: Promise<unknown>): Promise<[string, string]> {
@@ -22,7 +24,7 @@ describe("retry", () => {
     const [code, message] = await refusalOf(anyRetry(() => 1, options));
     expect(code).toBe("INVALID_POLICY");
     const quoted = typeof options === "function" ? "function" : JSON.stringify(options);
-    expect(message).toBe(`the document must be an object, got ${quoted}`);
+    expect(message).toBe(`options must be an object, got ${quoted}`);
   });
 
   test.each([
@@ -36,6 +38,17 @@ describe("retry", () => {
     expect(await refusalOf(anyRetry(fn))).toEqual(refusal);
     const run = destination("api").run as (fn: unknown) => Promise<unknown>;
     expect(await refusalOf(run.call(destination("api"), fn))).toEqual(refusal);
+  });
+
+  test("says what to pass instead of a promise", async () => {
+    const fn = Promise.resolve(1);
+    const message = "fn must be a function, got a promise: pass () => ...";
+    expect(await refusalOf(anyRetry(fn))).toEqual(["INVALID_ARGUMENT", message]);
+    const run = destination("api").run as (fn: unknown) => Promise<unknown>;
+    expect(await refusalOf(run.call(destination("api"), fn))).toEqual([
+      "INVALID_ARGUMENT",
+      message,
+    ]);
   });
 
   test.each(["key", "fallback", "request"])(
@@ -80,5 +93,51 @@ describe("destination", () => {
     expect(refused).toThrow("maxAttempts must be in policy: { maxAttempts }, got 3");
     expect(refused).toThrow(expect.objectContaining({ code: "INVALID_DESTINATION" }));
     expect(() => anyDestination("api", { policy: { maxAttempts: 3 } })).not.toThrow();
+  });
+});
+
+describe("createFetch", () => {
+  const api = destination("api");
+
+  test.each([
+    [{ idempotency: "auto" }, 'unknown field "idempotency", did you mean "idempotencyKey"?'],
+    [{ idempotencykey: "auto" }, 'unknown field "idempotencykey", did you mean "idempotencyKey"?'],
+    [{ foo: 1 }, 'unknown field "foo"'],
+    [{ idempotencyKey: true }, 'idempotencyKey must be "auto", got true'],
+    [{ idempotencyKey: "AUTO" }, 'idempotencyKey must be "auto", got "AUTO"'],
+    [{ idempotencyHeader: 1 }, "idempotencyHeader must be of type string, got 1"],
+    [{ keyByHost: "yes" }, 'keyByHost must be true or false, got "yes"'],
+    [{ headers: {} }, "headers must be true or false, got {}"],
+    [{ fetch: {} }, "fetch must be of type function, got {}"],
+    [{ ids: "x" }, 'ids must be of type function, got "x"'],
+    [5, "options must be an object, got 5"],
+    [null, "options must be an object, got null"],
+  ])("refuses %j as its options", (options, message) => {
+    for (const target of [api, {}]) {
+      const refused = () => anyFetch(target, options);
+      expect(refused).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT", message }));
+    }
+  });
+
+  test("accepts options that are undefined", () => {
+    expect(() => anyFetch(api, undefined)).not.toThrow();
+    expect(() => anyFetch(api, { idempotencyKey: undefined, fetch: undefined })).not.toThrow();
+  });
+
+  test.each([
+    ["payments", '"payments"'],
+    [undefined, "undefined"],
+    [null, "null"],
+    [5, "5"],
+  ])("refuses %j as its destination", (target, quoted) => {
+    const refused = () => anyFetch(target);
+    const message = `the destination or options must be an object, got ${quoted}`;
+    expect(refused).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT", message }));
+  });
+
+  test("refuses wrong retry options before the first request", () => {
+    const message = 'unknown field "maxAttemps", did you mean "maxAttempts"?';
+    const refused = () => anyFetch({ maxAttemps: 3 });
+    expect(refused).toThrow(expect.objectContaining({ code: "INVALID_POLICY", message }));
   });
 });

@@ -2,7 +2,7 @@
  * Start call: checks the signal, the deadline, the key and the outer retrying layer of a call, then
  * starts its first attempt.
  */
-import { assertKey, assertRange, singleAttempt } from "@redrive/core";
+import { assertKey, invalidArgument, singleAttempt } from "@redrive/core";
 import type { Call } from "./call.ts";
 import { leftMs, nextTimeoutMs, requestOf } from "./call-deadline.ts";
 import { CallExecution, giveUp, startNextAttempt } from "./call-execution.ts";
@@ -10,6 +10,9 @@ import { NO_RESULT } from "./classify-attempt.ts";
 import { emit } from "./emit-event.ts";
 import { retainCall } from "./retained-call.ts";
 import { outerLayer, type RetryLayer } from "./retry-layer.ts";
+
+/** About 32 years: no caller's deadline passed so long ago, but a duration or epoch seconds seem to have. */
+const LONG_AGO_MS = 1e12;
 
 /** Starts the first attempt, unless the call is refused or already aborted. */
 export function startCall<T>(call: Call<T>): void {
@@ -26,7 +29,6 @@ function mayStart<T>(call: Call<T>, outer: RetryLayer | undefined): boolean {
     call.reject(signal.reason);
     return false;
   }
-  if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
   call.outer = outer;
   const { config } = call;
   if (config.needsCheck) {
@@ -36,7 +38,12 @@ function mayStart<T>(call: Call<T>, outer: RetryLayer | undefined): boolean {
   }
   // The policy is not the only limit on the call's time.
   if (outer !== undefined || deadlineAt !== undefined) {
-    if (leftMs(call) <= 0) {
+    const now = config.clock.now();
+    const instant = deadlineAt ?? now;
+    if (!(instant > now - LONG_AGO_MS && instant <= Number.MAX_SAFE_INTEGER)) {
+      throw invalidArgument("deadlineAt must be epoch ms, not decades ago", instant);
+    }
+    if (leftMs(call, now) <= 0) {
       giveUp(call, "budget", NO_RESULT);
       return false;
     }

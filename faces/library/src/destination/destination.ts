@@ -29,6 +29,8 @@ import {
   createCallConfig,
   createConfigCache,
   type FindCallConfig,
+  functionRule,
+  stringRule,
   typeRule,
 } from "../call/call-config.ts";
 import type { CallEvent, CallEventType, CallListener, EventOf } from "../call/call-event.ts";
@@ -93,6 +95,10 @@ export interface Destination {
   [Symbol.dispose](): void;
 }
 
+/**
+ * Creates the destination of one dependency. Create it once and export it: each call of this function
+ * creates new guards, also for a name that is in use. The name is a label of events and errors.
+ */
 export function destination(name: string, input: DestinationInput = {}): Destination {
   if (!name || typeof name !== "string") throw invalidArgument("name must be a string", name);
   if (!isObject(input)) throw invalidArgument("options must be an object", input);
@@ -103,8 +109,8 @@ const NO_OVERRIDES: object = {};
 
 const RUN_FIELDS: Fields = {
   ...CALL_FIELDS,
-  key: typeRule("string"),
-  fallback: typeRule("function"),
+  key: stringRule,
+  fallback: functionRule,
   request: typeRule("object"),
 };
 

@@ -18,7 +18,7 @@ export interface HedgeOptions<T = unknown> extends RetryOptions<T> {
 
 /** Calls `fn`, and calls it again if it has not ended after `after` ms. The loser is aborted. */
 export function hedge<T>(fn: Operation<T>, options: HedgeOptions<T>): Promise<T> {
-  const { after, max = 1, endpoints = [], clock, random, ...overrides } = options;
+  const { after, max, endpoints, clock, random, ...overrides } = options;
   const once = destination("hedge", {
     hedge: { after, max, endpoints },
     policy: { maxAttempts: 1 },

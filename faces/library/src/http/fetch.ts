@@ -4,13 +4,21 @@
  * request whose body cannot be sent twice is not retried.
  */
 import {
+  booleanRule,
   type Clock,
+  checkFields,
+  DocumentError,
+  type Fields,
+  invalidArgument,
+  isObject,
   type Outcome,
   parseRetryAfter,
   statusOutcome,
   systemClock,
   systemId,
+  textRule,
 } from "@redrive/core";
+import { functionRule, retryConfigOf, stringRule } from "../call/call-config.ts";
 import type {
   AttemptContext,
   CallableRequest,
@@ -32,12 +40,20 @@ export function createFetch(
   target: Destination | RetryOptions<Response>,
   options: FetchOptions = {},
 ): RedriveFetch {
+  const problems = checkFields(options, FETCH_FIELDS);
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   const runner = runnerOf(target);
-  return async (input, init = {}) => {
-    const request = await readRequest(input, init, options);
-    return new FetchCall(runner, request, options).run();
-  };
+  return async (input, init = {}) => send(runner, await readRequest(input, init, options), options);
 }
+
+const FETCH_FIELDS: Fields & Readonly<Record<keyof FetchOptions, unknown>> = {
+  idempotencyKey: textRule(/^auto$/, '"auto"'),
+  idempotencyHeader: stringRule,
+  keyByHost: booleanRule,
+  headers: booleanRule,
+  fetch: functionRule,
+  ids: functionRule,
+};
 
 interface Runner {
   readonly clock: Clock;
@@ -50,7 +66,13 @@ interface Runner {
 }
 
 function runnerOf(target: Destination | RetryOptions<Response>): Runner {
+  const isTarget: boolean = isObject(target);
+  if (!isTarget) {
+    throw invalidArgument("the destination or options must be an object", target);
+  }
   if ("run" in target) return target as Runner;
+  // Checks the options now, not at the first request.
+  retryConfigOf(target);
   return {
     clock: target.clock ?? systemClock,
     classify: target.classify,
@@ -59,103 +81,98 @@ function runnerOf(target: Destination | RetryOptions<Response>): Runner {
   };
 }
 
-/** One request and its attempts. */
-class FetchCall {
-  readonly #runner: Runner;
-  readonly #request: ReplayableRequest;
-  readonly #options: FetchOptions;
+/** One request and its attempts. However it ends, responses that the caller does not get are discarded. */
+async function send(
+  runner: Runner,
+  request: ReplayableRequest,
+  options: FetchOptions,
+): Promise<Response> {
+  const { url, method, headers, body, init, signal: callSignal } = request;
   /** Of the latest attempt and its copies. Which one the caller gets is known only at the end. */
-  readonly #responses = new Set<Response>();
-  #attemptNumber = 0;
+  const responses = new Set<Response>();
+  let attemptNumber = 0;
 
-  constructor(runner: Runner, request: ReplayableRequest, options: FetchOptions) {
-    this.#runner = runner;
-    this.#request = request;
-    this.#options = options;
+  function discardAll(): void {
+    responses.forEach(discard);
+    responses.clear();
   }
 
-  /** However the call ends, responses that the caller does not get are discarded. */
-  async run(): Promise<Response> {
-    try {
-      const response = await this.#runner.run(
-        (context) => this.#attempt(context),
-        this.#overrides(),
-      );
-      this.#responses.delete(response);
-      return response;
-    } finally {
-      this.#discardAll();
-    }
-  }
+  const addsHeaders = mayAddHeaders(url, options);
 
-  #discardAll(): void {
-    for (const response of this.#responses) discard(response);
-    this.#responses.clear();
-  }
-
-  #overrides(): RunOptions<Response> {
-    const { method, signal, headers, body, overrides, idempotencyKey, url } = this.#request;
-    if (this.#addsHeaders && !headers.has("x-request-id")) {
-      headers.set("x-request-id", (this.#options.ids ?? systemId)());
-    }
-    const request: CallableRequest = { url, method, headers, body: body.next, isFetch: true };
-    return {
-      ...overrides,
-      method,
-      keepLast: true,
-      classify: this.#classifier(overrides.classify ?? this.#runner.classify),
-      ...(signal && { signal }),
-      ...(idempotencyKey !== undefined && { idempotencyKey }),
-      ...(body.canRepeat ? { request } : { once: true }),
-      ...(this.#options.keyByHost && { key: absoluteUrl(url).host }),
-    };
-  }
-
-  async #attempt(context: AttemptContext): Promise<Response> {
-    if (context.attempt !== this.#attemptNumber) this.#discardAll();
-    this.#attemptNumber = context.attempt;
-    const { url, method, body, init, signal: callSignal } = this.#request;
+  async function attempt(context: AttemptContext): Promise<Response> {
+    if (context.attempt !== attemptNumber) discardAll();
+    attemptNumber = context.attempt;
     const { endpoint, signal } = context;
-    const doFetch = this.#options.fetch ?? fetch;
+    const doFetch = options.fetch ?? fetch;
     const response = await doFetch(endpoint === undefined ? url : atEndpoint(url, endpoint), {
       ...init,
       method,
-      headers: this.#headersFor(context),
+      headers: addsHeaders ? withHopHeaders(headers, context, runner.clock.now()) : headers,
       // The caller's signal must still end the reading of the response body.
       signal: callSignal ? AbortSignal.any([callSignal, signal]) : signal,
       ...bodyInit(await body.next()),
     });
     // A fetch that ignores its signal may resolve after another copy has won.
     if (signal.aborted) discard(response);
-    else this.#responses.add(response);
+    else responses.add(response);
     return response;
   }
 
-  #headersFor(context: AttemptContext): Headers {
-    if (!this.#addsHeaders) return this.#request.headers;
-    const headers = new Headers(this.#request.headers);
-    const leftMs = Math.max(0, context.deadlineAt - this.#runner.clock.now());
-    headers.set(REMAINING_HEADER, String(Math.floor(leftMs)));
-    // The attempt's signal leads to the call, which knows whether it or an outer layer retries.
-    const isRetried = outerLayer(context.signal)?.retries === true;
-    if (isRetried) headers.set(ATTEMPT_HEADER, String(context.attempt));
-    return headers;
+  if (addsHeaders && !headers.has("x-request-id")) {
+    headers.set("x-request-id", (options.ids ?? systemId)());
   }
+  try {
+    const response = await runner.run(attempt, overridesOf(runner, request, options));
+    responses.delete(response);
+    return response;
+  } finally {
+    discardAll();
+  }
+}
 
-  /** In a browser, our headers would cause a CORS preflight for requests to other origins. */
-  get #addsHeaders(): boolean {
-    if (this.#options.headers === false) return false;
-    const origin = pageLocation()?.origin;
-    return origin === undefined || absoluteUrl(this.#request.url).origin === origin;
-  }
+/** In a browser, our headers would cause a CORS preflight for requests to other origins. */
+function mayAddHeaders(url: string, { headers }: FetchOptions): boolean {
+  if (headers === false) return false;
+  const origin = pageLocation()?.origin;
+  return origin === undefined || absoluteUrl(url).origin === origin;
+}
 
-  #classifier(own: Classify<Response> | undefined): Classify<Response> {
-    return (result, attempt) => {
-      const verdict = own?.(result, attempt);
-      if (verdict !== undefined || "error" in result) return verdict;
-      return outcomeOfResponse(result.value, this.#runner.clock.now());
-    };
-  }
+function withHopHeaders(
+  given: Headers,
+  { deadlineAt, signal, attempt }: AttemptContext,
+  now: number,
+) {
+  const headers = new Headers(given);
+  headers.set(REMAINING_HEADER, String(Math.floor(Math.max(0, deadlineAt - now))));
+  // The attempt's signal leads to the call, which knows whether it or an outer layer retries.
+  if (outerLayer(signal)?.retries) headers.set(ATTEMPT_HEADER, String(attempt));
+  return headers;
+}
+
+function overridesOf(
+  { clock, classify }: Runner,
+  { method, signal, headers, body, overrides, idempotencyKey, url }: ReplayableRequest,
+  { keyByHost }: FetchOptions,
+): RunOptions<Response> {
+  const request: CallableRequest = { url, method, headers, body: body.next, isFetch: true };
+  return {
+    ...overrides,
+    method,
+    keepLast: true,
+    classify: classifier(clock, overrides.classify ?? classify),
+    ...(signal && { signal }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(body.canRepeat ? { request } : { once: true }),
+    ...(keyByHost && { key: absoluteUrl(url).host }),
+  };
+}
+
+function classifier(clock: Clock, own: Classify<Response> | undefined): Classify<Response> {
+  return (result, attempt) => {
+    const verdict = own?.(result, attempt);
+    if (verdict !== undefined || "error" in result) return verdict;
+    return outcomeOfResponse(result.value, clock.now());
+  };
 }
 
 /** The same path and query at another endpoint. */
@@ -179,11 +196,11 @@ function outcomeOfResponse(response: Response, now: number): Outcome {
   const hint =
     retryAfter === null ? undefined : parseRetryAfter(retryAfter, now, headers.get("date"));
   const outcome = statusOutcome(status, hint);
-  const requestId = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find((id) => id !== null);
+  const requestId = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find(Boolean);
   return {
     ...outcome,
     ...(headers.get("x-should-retry") === "false" && { refused: true }),
-    ...(requestId !== undefined && { requestId }),
+    ...(requestId && { requestId }),
   };
 }
 

@@ -115,7 +115,7 @@ export interface TaskContext {
 
 /** All problems of an input, except those of its target. */
 export function checkInput(input: unknown, now: number): readonly FieldProblem[] {
-  const problems = checkFields(input, FIELDS);
+  const problems = checkFields(input, FIELDS, "", "the task");
   if (problems.length > 0) return problems;
   const { scheduledAt = now, deadlineAt, policy, policyId, ...rest } = input as TaskInput;
   if (scheduledAt > now + MAX_SCHEDULE_MS) {

@@ -122,7 +122,7 @@ type Part = Readonly<Record<string, unknown>>;
 
 /** Lists all problems of a scenario. `simulate` accepts a scenario without problems. */
 export function checkScenario(document: unknown): readonly FieldProblem[] {
-  if (!isObject(document)) return checkFields(document, CALLS_FIELDS);
+  if (!isObject(document)) return checkFields(document, CALLS_FIELDS, "", "the scenario");
   if (document["world"] === "CONTENTION") {
     return [
       ...checkFields(document, CONTENTION_FIELDS),

@@ -53,7 +53,7 @@ describe("scenario", () => {
     expect(firstMessage({ world: "CONTENTION", policy: "payments" })).toContain(
       "policy must be one of default",
     );
-    expect(firstMessage(5)).toContain("the document must be an object");
+    expect(firstMessage(5)).toContain("the scenario must be an object");
   });
 
   it("rejects phases that affect nothing", () => {

@@ -113,7 +113,7 @@ async function find({ redrive }: HttpContext, request: NamedRequest): Promise<De
 async function configure(context: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
   const body: unknown = request.body;
-  if (!isObject(body)) throw wrong("", "the document must be an object");
+  if (!isObject(body)) throw wrong("", "the destination must be an object");
   assertKeyTargets(callerOf(request).limits.targets, [body["deadLetterUrl"]]);
   await context.redrive.configure(name, body as ServiceDocument, tenantOf(request));
   return find(context, request);
