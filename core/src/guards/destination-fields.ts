@@ -51,8 +51,7 @@ const kindRule: Rule = choiceRule("RATIO", "TOKENS", "GRPC");
 
 const ratioFields: Fields = {
   kind: kindRule,
-  // People write 20 for 20 %. Services have stored ratios up to 10, so these must stay readable.
-  ratio: (value) => numberRule(0, 10, true)(value) && "from 0 to 10 (0.1 is 10 %)",
+  ratio: numberRule(0, 10, true),
   minPerSecond: numberRule(0, 1000, true),
   windowMs: numberRule(100, 3_600_000),
 };

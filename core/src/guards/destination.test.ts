@@ -204,14 +204,7 @@ describe("what is refused", () => {
       { retryBudget: { kind: "TOKENS", maxTokens: 10 } },
       "retryBudget.costPerRetry must be at most retryBudget.maxTokens (10), got 14",
     ],
-    [
-      { retryBudget: { ratio: -0.1 } },
-      "retryBudget.ratio must be from 0 to 10 (0.1 is 10 %), got -0.1",
-    ],
-    [
-      { retryBudget: { ratio: 20 } },
-      "retryBudget.ratio must be from 0 to 10 (0.1 is 10 %), got 20",
-    ],
+    [{ retryBudget: { ratio: -0.1 } }, "retryBudget.ratio must be a number from 0 to 10, got -0.1"],
     [{ retryBudget: { kind: ["RATIO"] } }, "kind must be one of RATIO, TOKENS, GRPC, got"],
     [{ rate: { burst: 5 } }, "rate.burst must come with rate.perSecond, got 5"],
     [{ rate: { perSecond: 0 } }, "rate.perSecond must be a number from 0.001 to 1000000, got 0"],
