@@ -34,6 +34,9 @@ const onePlus: Convert = (value) => {
 const percent: Convert = (value) => (isPlain(value) ? String((value as number) / 100) : undefined);
 const most: Convert = (value) => (value === true ? String(MAX_ATTEMPTS) : undefined);
 const nameOnly: Convert = () => undefined;
+/** A threshold above 1 counts failures, which has no equal here. */
+const share: Convert = (value) =>
+  isPlain(value) && (value as number) <= 1 ? String(value) : undefined;
 
 const jitter: Convert = (value) => {
   if (value === false || value === "none" || value === 0) return "NONE";
@@ -106,6 +109,12 @@ export const FOREIGN_OPTIONS: Readonly<Record<string, ForeignOption>> = {
   rollingCountTimeout: inBreaker("windowMs"),
   volumeThreshold: inBreaker("minCalls"),
   capacity: { field: "max", part: "concurrency", convert: same },
+  // a limit of parallel calls, by its most common name
+  maxConcurrency: { field: "max", part: "concurrency", convert: same },
+  // many breakers
+  failureThreshold: inBreaker("failureRate", share),
+  // a request, in most HTTP clients
+  url: inCall("targetUrl"),
   // cockatiel
   halfOpenAfter: inBreaker("openMs"),
   threshold: inBreaker("failureRate"),

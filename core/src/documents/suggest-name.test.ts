@@ -4,6 +4,7 @@ import { checkDestination } from "../guards/destination.ts";
 import { checkPolicy, POLICY_FIELDS } from "../policy/policy.ts";
 import { FOREIGN_OPTIONS } from "./foreign-options.ts";
 import { nearestName } from "./nearest-name.ts";
+import { suggestName } from "./suggest-name.ts";
 import { suggestName as inBrowser } from "./suggest-nearest.ts";
 
 const messageOf = ([problem]: readonly { readonly message: string }[]) => problem?.message;
@@ -19,6 +20,11 @@ test.each([
   [{ statusCodes: [429, 503] }, 'did you mean "retryableStatusCodes: [429, 503]"?'],
   [{ calculateDelay: () => 1 }, 'did you mean "delaysMs"?'],
   [{ timeout: {} }, 'did you mean "attemptTimeoutMs"?'],
+  [{ retires: 3 }, 'did you mean "maxAttempts: 4"?'],
+  [
+    { policy: { maxAttempts: 3 } },
+    'unknown field "policy", did you mean "the fields of the policy themselves, such as maxAttempts: 3"?',
+  ],
   [{ maxAttemps: 3 }, 'did you mean "maxAttempts"?'],
   [{ errorThresholdPercentage: 50 }, 'unknown field "errorThresholdPercentage"'],
 ])("a policy with %j", (policy, message) => {
@@ -30,6 +36,10 @@ test.each([
   [{ errorThresholdPercentage: 50 }, 'did you mean "breaker: { failureRate: 0.5 }"?'],
   [{ breaker: { resetTimeout: 30_000 } }, 'did you mean "openMs: 30000"?'],
   [{ capacity: 10 }, 'did you mean "concurrency: { max: 10 }"?'],
+  [{ maxConcurency: 10 }, 'did you mean "concurrency: { max: 10 }"?'],
+  [{ concurrency: { maxConcurrency: 10 } }, 'did you mean "max: 10"?'],
+  [{ breaker: { failureThreshold: 0.5 } }, 'did you mean "failureRate: 0.5"?'],
+  [{ breaker: { failureThreshold: 5 } }, 'did you mean "failureRate"?'],
 ])("a destination with %j", (destination, message) => {
   expect(messageOf(checkDestination(destination))).toContain(message);
 });
@@ -40,6 +50,10 @@ test("no option of another library is a field of a policy, and each leads to one
     expect(fields).not.toContain(name);
     if (part === "policy") expect(fields).toContain(field);
   }
+});
+
+test("a task with a url needs a targetUrl", () => {
+  expect(suggestName("url", ["targetUrl", "method", "callbackUrl"], "http://x")).toBe("targetUrl");
 });
 
 test("in a browser, only near names are suggested", () => {

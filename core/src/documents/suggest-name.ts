@@ -11,8 +11,25 @@ export function suggestName(
   known: readonly string[],
   value: unknown,
 ): string | undefined {
-  const option = Object.hasOwn(FOREIGN_OPTIONS, name) ? FOREIGN_OPTIONS[name] : undefined;
-  return (option && foreignSuggestion(option, known, value)) ?? nearestName(name, known);
+  if (name === "policy" && known.includes("maxAttempts")) return POLICY_FIELDS_HINT;
+  return (
+    foreignName(name, known, value) ??
+    nearestName(name, known) ??
+    foreignName(nearestName(name, Object.keys(FOREIGN_OPTIONS)), known, value)
+  );
+}
+
+/** A destination has a `policy`; the options of one call have its fields. */
+const POLICY_FIELDS_HINT = "the fields of the policy themselves, such as maxAttempts: 3";
+
+function foreignName(
+  name: string | undefined,
+  known: readonly string[],
+  value: unknown,
+): string | undefined {
+  const isForeign = name !== undefined && Object.hasOwn(FOREIGN_OPTIONS, name);
+  const option = isForeign ? FOREIGN_OPTIONS[name] : undefined;
+  return option && foreignSuggestion(option, known, value);
 }
 
 /** Undefined if the document can have neither the field nor the part that contains it. */
