@@ -132,11 +132,8 @@ export class Redrive {
       now,
       create,
     });
-    this.#destinations = new DestinationOperations({
-      ...parts,
-      destinationPolicies,
-      activity: this.activity,
-    });
+    const { activity } = this;
+    this.#destinations = new DestinationOperations({ ...parts, destinationPolicies, activity });
     this.alerts = parts.alerts && startAlerts(parts.alerts, parts, intake);
   }
 

@@ -16,7 +16,7 @@ import type { HeldLane } from "../engine/destination/waiting-lane.ts";
 import type { DisabledTarget, ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { readDestination } from "../model/stored-documents.ts";
 import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
-import type { RecentAttempts } from "./activity/activity-recorder.ts";
+import type { RecentAttempts } from "./activity/recent-attempts.ts";
 import { disabledTargetsOf, shownDocument } from "./delivery-document.ts";
 
 export interface DestinationHealth {

@@ -21,6 +21,7 @@ import {
   type TenantMeasure,
 } from "./activity-counts.ts";
 import { MINUTE_MS, MINUTES, MinuteCounts, minuteOf } from "./minute-counts.ts";
+import { type RecentAttempts, recentAttempts } from "./recent-attempts.ts";
 import { decodeActivity, encodeActivity } from "./saved-activity.ts";
 
 export interface ActivitySource {
@@ -41,18 +42,6 @@ const MAX_TENANTS = 200;
 const MAX_DESTINATIONS = 1000;
 /** Documents of one commit, and nodes of which a reader adds up the counts. */
 const MAX_DOCUMENTS = 64;
-
-/** The attempts of a destination in the last five minutes, on this node. */
-export interface RecentAttempts {
-  readonly attempts: number;
-  readonly failed: number;
-  /** At least half of them failed, and not only one or two. */
-  readonly failing: boolean;
-}
-
-const RECENT_MINUTES = 5;
-const MIN_FAILED = 3;
-const NO_ATTEMPTS: RecentAttempts = { attempts: 0, failed: 0, failing: false };
 
 interface TenantCounts {
   readonly counts: MinuteCounts<TenantMeasure>;
@@ -145,11 +134,7 @@ export class ActivityRecorder {
 
   /** The last minutes of a destination, on this node. */
   recentOf(tenantId: string, name: string, now: number): RecentAttempts {
-    const counts = this.#destinations.get(keyOf(tenantId, name));
-    if (counts === undefined) return NO_ATTEMPTS;
-    const attempts = counts.sumOf("attempts", now, RECENT_MINUTES);
-    const failed = counts.sumOf("failed", now, RECENT_MINUTES);
-    return { attempts, failed, failing: failed >= MIN_FAILED && failed * 2 >= attempts };
+    return recentAttempts(this.#destinations.get(keyOf(tenantId, name)), now);
   }
 
   #record(event: EngineEvent): void {
