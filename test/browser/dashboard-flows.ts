@@ -99,7 +99,7 @@ export function expectNoMessages({ messages }: OpenPage): void {
 /** The address of each page, and a text that only its data has. */
 export function pagesOf({ waitingId }: DashboardSetup) {
   return [
-    ["overview", "Trouble at 1 of 4 destinations"],
+    ["overview", "Trouble at 2 of 4 destinations"],
     ["tasks", "2 of 2"],
     [`task?id=${waitingId}`, "x-secret"],
     ["destinations", "healthy"],
@@ -123,9 +123,11 @@ export function overviewFlow(setup: DashboardSetup): void {
     const opened = await setup.open("/");
     const { page } = opened;
     expect(new URL(page.url()).pathname).toBe("/ui/");
-    await page.getByText("Trouble at 1 of 4 destinations").waitFor();
+    await page.getByText("Trouble at 2 of 4 destinations").waitFor();
     const row = page.locator("tbody tr", { hasText: "throttled" });
     expect(await row.textContent()).toContain("Retry-After");
+    const failing = page.locator("tbody tr", { hasText: "billing" });
+    expect(await failing.textContent()).toContain("failing");
     const value = (label: string) =>
       page.locator(".tile", { hasText: label }).locator(".tile-value").textContent();
     expect(await value("New dead letters")).toBe("2");
