@@ -27,7 +27,7 @@ test("a thread gives the same report as the simulator here, and a link to it", a
 
 test.each([
   [{ clients: { kind: "OPEN" } }, "clients.ratePerSecond must be given"],
-  [null, "the document must be an object, got null"],
+  [null, "the scenario must be an object, got null"],
   [
     { clients: { kind: "CLOSED", count: 100_001 } },
     "clients.count must be at most 100000 in a service",

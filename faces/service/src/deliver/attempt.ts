@@ -5,7 +5,13 @@
  * breaks off is the exception: nobody knows what it would have said.
  */
 import type { Readable } from "node:stream";
-import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
+import {
+  ABORTED,
+  type AbortSignalLike,
+  type Cancel,
+  type Clock,
+  type Outcome,
+} from "@redrive/core";
 import type { Dispatcher } from "undici";
 import type { DeadlineTimer, TimerEntry } from "../time/deadline-timer.ts";
 import type { Target } from "./address-guard/target.ts";
@@ -60,8 +66,6 @@ export interface SessionAttemptCall extends AttemptCall {
   /** Alternating names and values. */
   readonly headers: readonly string[];
 }
-
-const ABORTED: Outcome = { kind: "aborted" };
 
 /** Implements undici's older handler interface, which passes header bytes without parsing them. */
 export class Attempt implements TimerEntry, Opener, AttemptProgress, Dispatcher.DispatchHandler {

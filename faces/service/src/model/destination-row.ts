@@ -30,3 +30,8 @@ export function blankDestination(tenantId: string, name: string): DestinationRow
     openCount: 0,
   };
 }
+
+/** Its circuit is open or half open. */
+export function isOpen({ breakerState }: DestinationRow): boolean {
+  return breakerState !== "CLOSED";
+}

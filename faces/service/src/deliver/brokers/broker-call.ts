@@ -2,7 +2,7 @@
  * Broker call: one attempt of a task whose target is a broker. It publishes one message and ends with
  * the broker's answer. A connection whose answer did not arrive in time gets no more messages.
  */
-import { type Cancel, GRPC_CODES, type Outcome, recordedOutcome } from "@redrive/core";
+import { ABORTED, type Cancel, GRPC_CODES, type Outcome, recordedOutcome } from "@redrive/core";
 import type { BrokerPlace } from "../address-guard/broker-target.ts";
 import type { BodyStream } from "../attempt.ts";
 import type { ResultNote } from "../attempt-result.ts";
@@ -13,8 +13,6 @@ import { SessionCall } from "../sessions/session-call.ts";
 import { type BrokerAnswer, BrokerFailure, BrokerRefusal } from "./session/broker-answer.ts";
 import { type BrokerMessage, brokerMessage } from "./session/broker-message.ts";
 import type { BrokerSession, Publication } from "./session/broker-session.ts";
-
-const ABORTED: Outcome = { kind: "aborted" };
 
 export class BrokerCall extends SessionCall<BrokerSession> implements Publication {
   // Mutable state: the progress of the call.

@@ -4,7 +4,7 @@
  * limit. A connection whose call did not end by itself gets no more calls.
  */
 import { type ClientHttp2Stream, constants, type OutgoingHttpHeaders } from "node:http2";
-import type { Outcome } from "@redrive/core";
+import { ABORTED, type Outcome } from "@redrive/core";
 import type { BodyStream } from "../attempt.ts";
 import type { ResultNote } from "../attempt-result.ts";
 import { type Failure, failureOf } from "../failure.ts";
@@ -21,8 +21,6 @@ type RawHeaders = [headers: unknown, flags: unknown, raw: readonly string[]];
 
 /** Responses with a status of 1xx before the final one. Each costs time, and none is needed. */
 const MAX_INTERIM = 100;
-
-const ABORTED: Outcome = { kind: "aborted" };
 
 export class GrpcCall extends SessionCall<GrpcSession> {
   // Mutable state: the progress of the call.

@@ -120,7 +120,7 @@ export class CommitLoop {
   }
 
   #startWork(): boolean {
-    if (this.#pause.isActive || this.#running.count > 0) return false;
+    if (this.#isClosed || this.#pause.isActive || this.#running.count > 0) return false;
     return this.#workBetween.start(() => this.#request());
   }
 

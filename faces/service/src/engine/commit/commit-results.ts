@@ -4,7 +4,7 @@
  */
 import type { Permit } from "@redrive/core";
 import type { CommitResult, CreateResult } from "../../model/batch.ts";
-import type { DestinationRow } from "../../model/destination-row.ts";
+import { type DestinationRow, isOpen } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { DocumentReports } from "../events/document-reports.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
@@ -59,12 +59,15 @@ function recordWrite(
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
-  const wasOpen = destination.row.breakerState !== "CLOSED";
-  const isOpen = row.breakerState !== "CLOSED";
-  destination.recordWrite(row);
-  if (wasOpen === isOpen) return;
+  const { row: known, fleetState } = destination;
+  // The claims of a commit beside this one may have brought this row already, or a newer one.
+  const isNew = known.version < row.version;
+  const wasOpen = isNew ? isOpen(known) : fleetState.wasOpen;
+  const isOpenNow = isOpen(row);
+  if (isNew) destination.recordWrite(row);
+  if (wasOpen === isOpenNow) return;
   const { tenantId, name } = row;
-  const type = isOpen ? "breaker.opened" : "breaker.closed";
+  const type = isOpenNow ? "breaker.opened" : "breaker.closed";
   events.emit(now, { type, tenantId, destination: name });
 }
 

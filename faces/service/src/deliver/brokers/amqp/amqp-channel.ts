@@ -49,6 +49,7 @@ export class AmqpChannel {
       case RECEIVED.channelOpenOk:
         return;
       case RECEIVED.confirmSelectOk:
+        if (this.isOpen) throw violation("it opens a channel twice");
         this.isOpen = true;
         this.#owner.onFree(this);
         return;

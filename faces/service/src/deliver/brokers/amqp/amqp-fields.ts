@@ -50,7 +50,7 @@ function tableValue(value: TableValue): Buffer {
   return Buffer.concat([Buffer.from("F"), table(value)]);
 }
 
-/** Reads fields in their order. Throws a `BrokerFailure` behind the end. */
+/** Reads fields in their order. Throws a `BrokerFailure` past the end. */
 export class FieldReader {
   readonly #bytes: Buffer;
 

@@ -30,7 +30,7 @@ import {
   type Tuning,
 } from "./amqp-methods.ts";
 
-/** How long a broker may take to say goodbye. */
+/** How long a broker may take to confirm the end of a connection. */
 const CLOSE_MS = 1000;
 
 const NOT_TUNED: Tuning = { channels: 0, frameBytes: 0, heartbeat: 0 };

@@ -116,6 +116,11 @@ const FAILURES: readonly Row[] = [
     expected: `${INVALID} (501)`,
   },
   {
+    does: "opens the channel of the message again",
+    onMessage: (peer, { channel }) => void peer.method(channel, 85, 11),
+    expected: `${INVALID} (it opens a channel twice)`,
+  },
+  {
     does: "loses the connection while it has the message",
     onMessage: ({ socket }) => void socket.destroy(),
     expected: RESET,

@@ -83,6 +83,12 @@ const FAILURES: readonly Row[] = [
     expected: `${INVALID} (it sends something else)`,
   },
   {
+    does: "greets as another server does",
+    to: "PING",
+    reply: "+OK ready\r\n",
+    expected: `${INVALID} (it does not reply as Redis does)`,
+  },
+  {
     does: "sends a list",
     reply: "*2\r\n+a\r\n+b\r\n",
     expected: `${INVALID} (it sends a list)`,
@@ -125,7 +131,7 @@ const FAILURES: readonly Row[] = [
   },
   {
     does: "says nothing at the login",
-    to: "AUTH",
+    to: "PING",
     reply: () => {},
     expected: "error connect no connection to the target (UND_ERR_CONNECT_TIMEOUT)",
     isLate: true,

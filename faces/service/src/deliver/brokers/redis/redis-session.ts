@@ -44,6 +44,7 @@ export class RedisSession extends BrokerSession {
       // A user who may only add to a stream may not send PING, but only Redis says so.
       const isRefused = reply.kind === "error" && !(then && reply.text.startsWith("NOPERM"));
       if (isRefused) this.fail(new BrokerRefusal(errorAnswer(reply.text, otherwise)));
+      else if (reply.kind !== "error" && !isReplyTo(args, reply)) throw violation(OTHER_SERVER);
       else then?.();
     });
   }
@@ -87,6 +88,13 @@ export class RedisSession extends BrokerSession {
   protected close(): void {
     this.socket.destroy();
   }
+}
+
+const OTHER_SERVER = "it does not reply as Redis does";
+
+/** The greeting of another server must not count. */
+function isReplyTo([name]: readonly string[], reply: RespReply): boolean {
+  return reply.kind === "value" && reply.text === (name === "PING" ? "PONG" : "OK");
 }
 
 /** Only a reply with an id says that the stream has the message. */
