@@ -65,10 +65,11 @@ export async function dnsServer(zone: Zone, port = 0): Promise<DnsServer> {
     const reply = answer(query);
     if (reply !== undefined) socket.send(cutOff(reply, query), from, address);
   });
-  socket.bind(port, "127.0.0.1");
+  // TCP first: other tests use many TCP ports, so one that is free for UDP may be in use there.
+  const streams = await streamServer(answer, port);
+  const { port: bound } = streams.address() as AddressInfo;
+  socket.bind(bound, "127.0.0.1");
   await once(socket, "listening");
-  const { port: bound } = socket.address() as AddressInfo;
-  const streams = await streamServer(answer, bound);
   return Object.assign(server, { address: `127.0.0.1:${bound}` });
 }
 
