@@ -96,7 +96,8 @@ const schedule = [
     },
     {
       name: "work between commits runs beside one",
-      search: "if (this.#isClosed || this.#pause.isActive || this.#running.count > 0) return false;",
+      search:
+        "if (this.#isClosed || this.#pause.isActive || this.#running.count > 0) return false;",
       replace: "",
     },
   ]),

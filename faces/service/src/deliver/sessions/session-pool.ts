@@ -6,7 +6,14 @@
 import type { Cancel, Clock } from "@redrive/core";
 import type { Connector } from "../connector.ts";
 import { OpeningSession } from "./opening-session.ts";
-import type { OpenSession, Session, SessionOwner, SessionPlace, SessionUser } from "./session.ts";
+import {
+  connectionClosed,
+  type OpenSession,
+  type Session,
+  type SessionOwner,
+  type SessionPlace,
+  type SessionUser,
+} from "./session.ts";
 
 /** A connection without calls is closed after this time, as for HTTP/1.1. */
 const MAX_IDLE_MS = 30_000;
@@ -119,7 +126,7 @@ export class SessionPool<Place extends SessionPlace, Kept extends Session>
   #opened(session: Kept, server: Server<Kept>, opening: OpeningSession<Kept>): void {
     if (session.isRetired) {
       this.#forgetUnused(session.place.key, server);
-      for (const user of opening.users) user.onNoSession(closedAtOnce());
+      for (const user of opening.users) user.onNoSession(connectionClosed());
       return;
     }
     server.sessions.add(session);
@@ -173,9 +180,4 @@ export class SessionPool<Place extends SessionPlace, Kept extends Session>
 interface Server<Kept extends Session> {
   readonly sessions: Set<Kept>;
   readonly openings: OpeningSession<Kept>[];
-}
-
-/** The server closed the connection in the turn in which it was open. */
-function closedAtOnce(): Error {
-  return Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" });
 }

@@ -50,3 +50,8 @@ export type OpenSession<Place extends SessionPlace, Kept extends Session> = (
   opener: Opener,
   owner: SessionOwner<Kept>,
 ) => Promise<Kept>;
+
+/** The server closed the connection. With the code of Node, so that core knows its class. */
+export function connectionClosed(): Error {
+  return Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" });
+}

@@ -7,6 +7,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "@redrive/core";
 import type { BrokerPlace } from "../../address-guard/broker-target.ts";
 import {
+  connectionClosed,
   MAX_CALLS,
   type Session,
   type SessionOwner,
@@ -142,7 +143,7 @@ export abstract class BrokerSession implements Session {
   }
 
   #onClose(): void {
-    this.fail(closedByTarget());
+    this.fail(connectionClosed());
     this.#owner.onClosed(this);
   }
 
@@ -152,11 +153,6 @@ export abstract class BrokerSession implements Session {
     for (const { message } of this.#running) bytes += FREE_BYTES + message.body.length;
     this.#maxReceived = this.#received + bytes;
   }
-}
-
-/** With the code of Node, so that core knows its class. */
-function closedByTarget(): Error {
-  return Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" });
 }
 
 function tooMuch(): Error {
