@@ -2,8 +2,8 @@
  * Boot: starts a service on a file with a million waiting tasks and 100,000 destinations, in a child
  * process. Limits, from the start of the process: 2 s until it accepts tasks, 2 s until a due task
  * of the last destination is delivered, and 400 MiB of RSS. Once the port is open, no turn of the
- * event loop may take 50 ms; the calls of the service on these destinations are listed with their
- * own times. The file is kept in the temporary folder, because building it takes longest.
+ * event loop may keep the main thread busy for 5 ms; the calls of the service on these destinations are listed
+ * with their own times. The file is kept in the temporary folder, because building it takes longest.
  *
  * `BENCH_PENDING`, `BENCH_DESTINATIONS`: sizes. `BENCH_DUE`: the share of destinations whose tasks
  * are due at once; the others are due in the next 24 hours. `BENCH_GUARDS`: the share of
@@ -16,11 +16,10 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { createRedrive, sqliteStore } from "@redrive/service";
 import { createApp } from "@redrive/service/http";
 import { printVerdicts } from "./bars.mjs";
-import { setting } from "./service-parts.mjs";
+import { quantile, setting } from "./service-parts.mjs";
 
 const TASKS = setting("BENCH_PENDING", 1_000_000);
 const DESTINATIONS = setting("BENCH_DESTINATIONS", 100_000);
@@ -28,7 +27,7 @@ const DUE = setting("BENCH_DUE", 0.01);
 const GUARDS = setting("BENCH_GUARDS", 0.5);
 const MAX_READY_MS = 2000;
 const MAX_RSS_MIB = 400;
-const MAX_TURN_MS = 50;
+const MAX_TURN_MS = 5;
 const DAY_MS = 86_400_000;
 
 const nameOf = (/** @type {number} */ number) => `https://d${number}.example.com`;
@@ -52,11 +51,18 @@ async function build(file) {
   const { DatabaseSync } = require("@photostructure/sqlite");
   const database = new DatabaseSync(file);
   database.exec("PRAGMA synchronous = OFF; PRAGMA cache_size = -500000");
-  const insert = (/** @type {string} */ table, /** @type {number} */ cells) =>
-    database.prepare(`INSERT INTO ${table} VALUES (${Array(cells).fill("?").join(", ")})`);
-  const destination = insert("destinations", 10);
-  const count = insert("counts", 3);
-  const document = insert("documents", 5);
+  const insert = (/** @type {string} */ table, /** @type {string} */ columns) => {
+    const cells = columns.split(",").map(() => "?");
+    return database.prepare(`INSERT INTO ${table} (${columns}) VALUES (${cells.join(", ")})`);
+  };
+  const destination = insert(
+    "destinations",
+    `destination_id, tenant_id, name, version, document, paused_at, gate_until, breaker_state,
+    open_until, open_count`,
+  );
+  const count = insert("counts", "destination_id, status, count");
+  const document = insert("documents", "kind, tenant_id, id, version, text");
+  const policy = insert("policies", "tenant_id, policy_id, version, document, created_at");
   const task = database.prepare(`INSERT INTO tasks (ref, tenant_id, task_id, destination_id, status,
     lane, next_attempt_at, attempt_number, claim_epoch, last_delay_ms, abandoned_count)
     VALUES (?, 'default', ?, ?, 0, 0, ?, 0, 0, 0, 0)`);
@@ -67,7 +73,7 @@ async function build(file) {
   const body = Buffer.alloc(512, "x");
   const each = Math.ceil(TASKS / DESTINATIONS);
   database.exec("BEGIN");
-  insert("policies", 5).run("default", "background", 1, POLICY, now);
+  policy.run("default", "background", 1, POLICY, now);
   for (let id = 1; id <= DESTINATIONS; id++) {
     destination.run(id, "default", nameOf(id), 0, null, null, 0, "CLOSED", 0, 0);
     count.run(id, 0, each);
@@ -93,7 +99,6 @@ function peakMiB() {
 
 /** The child: boots as `redrive serve` does, and reports. @param {string} file */
 async function boot(file) {
-  const delays = monitorEventLoopDelay({ resolution: 1 });
   const lastName = nameOf(DESTINATIONS);
   const redrive = await createRedrive({ store: `sqlite:${file}` });
   const delivered = new Promise((resolve) => {
@@ -113,24 +118,50 @@ async function boot(file) {
   });
   if (accepted.status !== 202) throw new Error(`a task was not accepted: ${accepted.status}`);
   const readyMs = sinceStart();
-  delays.enable();
+  const turns = watchTurns();
   const deliveredMs = await delivered;
   const calls = await callTimes(url);
   // A round of maintenance, with its sweep.
   await new Promise((resolve) => setTimeout(resolve, 5000));
-  delays.disable();
+  const turnTimes = turns.stop();
   process.send?.({
     readyMs,
     deliveredMs,
     peakMiB: peakMiB(),
-    maxTurnMs: delays.max / 1e6,
-    p99TurnMs: delays.percentile(99) / 1e6,
+    maxTurnMs: quantile(turnTimes, 1),
+    p99TurnMs: quantile(turnTimes, 0.99),
     calls,
   });
   sink.close();
   await app.close();
   await redrive.stop(0);
   process.exit(0);
+}
+
+/**
+ * Measures for how long each turn of the event loop keeps the main thread busy, in ms: the time that
+ * passes, or the processor time, whichever is less. The first includes time in which the machine runs
+ * something else; the kernel counts the second in ticks.
+ */
+function watchTurns() {
+  /** @type {number[]} */
+  const times = [];
+  const ranMs = () =>
+    Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+  let last = { passedMs: performance.now(), ranMs: ranMs() };
+  let timer = setImmediate(measure);
+  function measure() {
+    const now = { passedMs: performance.now(), ranMs: ranMs() };
+    times.push(Math.min(now.passedMs - last.passedMs, now.ranMs - last.ranMs));
+    last = now;
+    timer = setImmediate(measure);
+  }
+  return {
+    stop() {
+      clearImmediate(timer);
+      return times;
+    },
+  };
 }
 
 /** @param {import("node:net").Server} server */

@@ -6,10 +6,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setFlagsFromString } from "node:v8";
-import { runInThisContext } from "node:vm";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
+import { countClasses } from "../collections/hidden-classes.testing.ts";
 import { notStarted } from "../deliver/attempt-result.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
@@ -17,21 +16,6 @@ import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 import type { EngineEvent } from "./events/engine-event.ts";
-
-/** Only V8 itself knows the hidden class of an object. */
-setFlagsFromString("--allow-natives-syntax");
-const areAlike: (a: object, b: object) => boolean = runInThisContext(
-  "(a, b) => %HaveSameMap(a, b)",
-);
-
-/** The number of hidden classes in the second half; V8 learns the fields from the first half. */
-function countClasses(values: readonly object[]): number {
-  const kinds: object[] = [];
-  for (const value of values.slice(values.length / 2)) {
-    if (!kinds.some((kind) => areAlike(kind, value))) kinds.push(value);
-  }
-  return kinds.length;
-}
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-classes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

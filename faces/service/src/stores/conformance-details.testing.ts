@@ -3,6 +3,7 @@
  * limits, and what a change leaves behind. A part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
+import { countClasses } from "../collections/hidden-classes.testing.ts";
 import type { Store } from "../model/store.ts";
 import type { TaskFilter } from "../model/task-query.ts";
 import { batch, claimFirst, claimOf, create, report, settle, T0, TENANT } from "./store.testing.ts";
@@ -37,6 +38,13 @@ export function detailConformance(store: () => Store): void {
       expect(await idsOf({ label: { name: "team", value: "b" } })).toEqual([]);
       expect(await idsOf({ label: { name: "other", value: "a" } })).toEqual([]);
     });
+  });
+
+  it("gives claimed tasks one hidden class", async () => {
+    await store().commit(batch({ creates: Array.from({ length: 40 }, () => create()) }));
+    const claimed = await claimFirst(store(), 40);
+    expect(claimed).toHaveLength(40);
+    expect(countClasses(claimed)).toBe(1);
   });
 
   it("claims a task that is due behind one that was moved to a later instant", async () => {

@@ -3,7 +3,7 @@
  * clients only. The state is read and changed by scripts, too. The body is raw bytes.
  */
 import type { StopReason } from "@redrive/core";
-import type { StartedTask } from "../../../model/batch.ts";
+import { type StartedTask, startedTask } from "../../../model/batch.ts";
 import {
   type Headers,
   LANES,
@@ -147,9 +147,7 @@ export function stateCells(state: Buffer): StateCells {
 
 /** The claim that a stored task in flight is. */
 export function startedOf(task: NewTask, cells: StateCells): StartedTask {
-  return {
-    ...task,
-    ref: cells[AT.sequence] as number,
+  return startedTask(task, cells[AT.sequence] as number, {
     attemptNumber: cells[AT.attemptNumber] as number,
     claimEpoch: cells[AT.claimEpoch] as number,
     claimedAt: cells[AT.claimedAt] as number,
@@ -158,7 +156,7 @@ export function startedOf(task: NewTask, cells: StateCells): StartedTask {
     abandonedCount: cells[AT.abandonedCount] as number,
     cancelRequestedAt: cells[AT.cancelRequestedAt] as number | null,
     lastStatus: cells[AT.lastStatus] as number | null,
-  };
+  });
 }
 
 export function taskOf(task: NewTask, cells: StateCells): RetryTask {
