@@ -117,7 +117,8 @@ export interface TaskContext {
 export function checkInput(input: unknown, now: number): readonly FieldProblem[] {
   const problems = checkFields(input, FIELDS, "", "the task");
   if (problems.length > 0) return problems;
-  const { scheduledAt = now, deadlineAt, policy, policyId, ...rest } = input as TaskInput;
+  const task = input as TaskInput;
+  const { scheduledAt = now, deadlineAt, policy, policyId } = task;
   if (scheduledAt > now + MAX_SCHEDULE_MS) {
     problems.push(fieldProblem("scheduledAt", scheduledAt, "scheduledAt must be within 365 days"));
   }
@@ -129,14 +130,14 @@ export function checkInput(input: unknown, now: number): readonly FieldProblem[]
   if (policy !== undefined && policyId !== undefined) {
     problems.push(fieldProblem("policy", policy, "policy and policyId must not both be given"));
   }
-  problems.push(...headerProblems(rest.headers), ...bodyProblems(rest));
+  problems.push(...headerProblems(task.headers), ...bodyProblems(task));
   return problems;
 }
 
 /** Creates the task; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
 export function createTask(input: PlainTaskInput, making: TaskContext): NewTask {
   const { now } = making;
-  const problems = [...checkInput(input, now)];
+  const problems = checkInput(input, now);
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   const target = making.checkTarget(input.targetUrl);
   if (!target.ok) throw refusal(target, "targetUrl");

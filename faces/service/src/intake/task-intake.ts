@@ -215,7 +215,9 @@ export class TaskIntake {
     const { engine, newId, checkTarget } = this.#parts;
     const now = engine.now();
     const byte = engine.partitionByte(tenantId, input.idempotencyKey ?? null);
-    return createTask(input, { tenantId, taskId: newId(now, byte), now, ...choice, checkTarget });
+    const { policyId, policyVersion } = choice;
+    const taskId = newId(now, byte);
+    return createTask(input, { tenantId, taskId, now, policyId, policyVersion, checkTarget });
   }
 
   async #createIn(
