@@ -122,9 +122,14 @@ const guard = [
       replace: "if (received >= 0) return chunk;",
     },
     {
+      name: "a target may send short informational responses until the deadline",
+      search: "++informational > MAX_INFORMATIONAL",
+      replace: "++informational < 0",
+    },
+    {
       name: "the limit of one response counts for the connection",
-      search: "if (status >= FINAL_STATUS) received = 0;",
-      replace: "if (status < 0) received = 0;",
+      search: "if (status >= FINAL_STATUS) received = informational = 0;",
+      replace: "if (status >= FINAL_STATUS) informational = 0;",
     },
   ]),
 ];

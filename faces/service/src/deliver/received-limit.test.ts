@@ -47,6 +47,23 @@ describe("a target that floods with", () => {
   });
 });
 
+it("informational responses are cut off by their number, long before their length", async () => {
+  let sent = 0;
+  const server = await hostileServer((socket) => {
+    const pump = () => {
+      for (let n = 0; n < 100; n++) socket.write(head(103));
+      sent += 100;
+      if (!socket.destroyed) setImmediate(pump);
+    };
+    pump();
+  });
+  const result = await deliverer.deliver(requestTo(server.url("/")), AMPLE);
+  expect(brief(result)).toBe("error protocol");
+  await server.close();
+  // 512 KiB are more than 20,000.
+  expect(sent).toBeLessThan(10_000);
+});
+
 it("a connection may receive any number of responses of the length that is read", async () => {
   const server = await hostileServer(longResponse());
   for (let n = 0; n < 20; n++) {

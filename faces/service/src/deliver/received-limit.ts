@@ -14,21 +14,25 @@ import { parserOf } from "./undici-parser.ts";
  */
 const MAX_RECEIVED = 4 * MAX_READ_BODY;
 
+/** Informational responses before a response. They are short, but each costs as much time as a response. */
+const MAX_INFORMATIONAL = 1000;
+
 /** Its code is the one of undici's parser, so that it counts as an invalid response. */
 export class ReceivedTooMuch extends Error {
   override readonly name = "ReceivedTooMuch";
   readonly code = "HPE_TOO_MANY_BYTES";
 
   constructor() {
-    super(`more than ${MAX_RECEIVED} bytes for one response`);
+    super(`more than ${MAX_RECEIVED} bytes or ${MAX_INFORMATIONAL} heads for one response`);
   }
 }
 
-/** Call it after undici has taken the socket over. The cost is one addition for each read. */
+/** Call it after undici has taken the socket over. The cost is one addition for each read and head. */
 export function limitReceived(socket: Socket): void {
   const parser = parserOf(socket);
   if (parser === undefined) return;
   let received = 0;
+  let informational = 0;
   const read = socket.read;
   socket.read = (size) => {
     const chunk = read.call(socket, size);
@@ -40,7 +44,9 @@ export function limitReceived(socket: Socket): void {
   };
   const complete = parser.onHeadersComplete;
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
-    if (status >= FINAL_STATUS) received = 0;
+    if (status >= FINAL_STATUS) received = informational = 0;
+    else if (++informational > MAX_INFORMATIONAL) socket.destroy(new ReceivedTooMuch());
+    // For a destroyed socket, undici stops the parser.
     return complete.call(parser, status, isUpgrade, isKeptAlive);
   };
 }
