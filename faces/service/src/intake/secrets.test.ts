@@ -39,6 +39,17 @@ it("opens nothing that was moved to another task, tenant or header, or was chang
   expect(secrets.open({ ...sealed, headers: cut })).toBeNull();
 });
 
+it("opens no header that was sealed alone and then moved, or whose key is missing", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const alone = secrets.seal({ ...task, headers: { "x-own": "mine" } });
+  expect(secrets.openHeaders(alone)).toEqual({ "x-own": "mine" });
+  expect(secrets.openHeaders({ ...alone, taskId: "other" })).toBeNull();
+  const moved = { "x-other": alone.headers["x-own"] ?? "" };
+  expect(secrets.openHeaders({ ...alone, headers: moved })).toBeNull();
+  const other = await openSecrets(memoryDocuments(), fill, key());
+  expect(other.openHeaders(alone)).toBeNull();
+});
+
 it("seals all headers of a task with one encryption, whatever their order when they are read", async () => {
   const secrets = await openSecrets(memoryDocuments(), fill, key());
   const { headers } = secrets.seal(task);
