@@ -8,8 +8,14 @@ import type { Bodies } from "./bodies/bodies.ts";
 import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
 import type { Deliverer, DeliverRequest } from "./deliver/deliverer.ts";
 import { bodyFailure } from "./deliver/failure.ts";
-import { createSigner, type SigningKey, type WebhookHeaders } from "./deliver/signing.ts";
+import {
+  createSigner,
+  type SigningKey,
+  signWebhook,
+  type WebhookHeaders,
+} from "./deliver/signing.ts";
 import type { Deliver, DeliveryLimits } from "./engine/run/deliver-function.ts";
+import { hasSealed } from "./intake/sealed-headers.ts";
 import type { Secrets } from "./intake/secrets.ts";
 import { signingKeys } from "./intake/signing-keys.ts";
 import type { StartedTask } from "./model/batch.ts";
@@ -23,37 +29,78 @@ export interface DeliverParts {
 }
 
 export function deliverTasks(parts: DeliverParts): Deliver {
-  const { deliverer, secrets } = parts;
-  const signingKeysOf = signingKeys(secrets);
+  const signingKeysOf = signingKeys(parts.secrets);
+  const secured = new SecuredAttempts(parts);
   return (task, limits, done) => {
-    const headers = secrets.openHeaders(task);
     const keys = signingKeysOf(task, limits.delivery);
-    if (headers === null || keys === null) {
-      const missing = headers === null ? NO_SECRET : NO_SIGNING_SECRET;
-      void Promise.resolve(notStarted({ kind: "fault" }, missing)).then(done);
-      return;
-    }
-    // It rejects only for an invalid request, which a retry would not change.
-    const fail = (error: unknown) => {
-      const errorMessage = error instanceof Error ? error.message : String(error);
-      done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
-    };
-    const sent =
-      task.bodyRef === null
-        ? deliverer.deliver(requestOf(task, headers, keys), limits)
-        : deliverWithBlob(parts, { ...task, headers, signingKeys: keys }, limits);
-    void sent.then(done, fail);
+    const isSealed = hasSealed(task.headers);
+    if (keys === null) refuse(done, NO_SIGNING_SECRET);
+    else if (isSealed || keys.length > 0) secured.add({ task, limits, done, keys });
+    else send(parts, task, limits, done);
   };
 }
 
-/** Without secrets, the task itself. The other fields of a task are not copied: that costs time. */
-function requestOf(
-  task: StartedTask,
+type Done = Parameters<Deliver>[2];
+
+/** An attempt whose headers are encrypted, or that is signed. */
+interface SecuredAttempt {
+  readonly task: StartedTask;
+  readonly limits: DeliveryLimits;
+  readonly done: Done;
+  readonly keys: readonly SigningKey[];
+}
+
+/**
+ * Prepares the attempts that start in the same turn together: first all are decrypted, then all are
+ * signed, then all are sent. A decryption that follows another takes a third of the time of one that
+ * follows a request, because the processor still has its code and data in its cache.
+ */
+class SecuredAttempts {
+  readonly #parts: DeliverParts;
+
+  /** Mutable state: what the end of the turn sends. */
+  #waiting: SecuredAttempt[] = [];
+
+  constructor(parts: DeliverParts) {
+    this.#parts = parts;
+  }
+
+  add(attempt: SecuredAttempt): void {
+    if (this.#waiting.push(attempt) === 1) void Promise.resolve().then(() => this.#sendAll());
+  }
+
+  #sendAll(): void {
+    const attempts = this.#waiting;
+    this.#waiting = [];
+    const { secrets } = this.#parts;
+    const headers = attempts.map(({ task }) => secrets.openHeaders(task));
+    const signatures = attempts.map(signInline);
+    for (const [index, attempt] of attempts.entries()) {
+      const { limits, done } = attempt;
+      const opened = headers[index];
+      if (opened)
+        send(this.#parts, securedRequest(attempt, opened, signatures[index]), limits, done);
+      else refuse(done, NO_SECRET);
+    }
+  }
+}
+
+/** A body in the blob store is signed when it is opened. */
+function signInline({ task, keys, limits }: SecuredAttempt): WebhookHeaders | undefined {
+  if (keys.length === 0 || task.bodyRef !== null) return undefined;
+  return signWebhook(keys, { id: task.taskId, now: limits.now, body: task.body ?? NO_BODY });
+}
+
+const NO_BODY = new Uint8Array(0);
+
+/** Only what is sent: copying the other fields of a task costs time. */
+function securedRequest(
+  { task, keys }: SecuredAttempt,
   headers: Headers,
-  keys: readonly SigningKey[],
-): DeliverRequest {
-  if (headers === task.headers && keys.length === 0) return task;
-  const { tenantId, taskId, attemptNumber, targetUrl, method, body, idempotencyKey } = task;
+  signature: WebhookHeaders | undefined,
+): TaskRequest {
+  const { tenantId, taskId, attemptNumber, targetUrl, method, body, bodyRef, idempotencyKey } =
+    task;
   return {
     tenantId,
     taskId,
@@ -62,17 +109,41 @@ function requestOf(
     method,
     headers,
     body,
+    bodyRef,
     idempotencyKey,
     signingKeys: keys,
+    ...(signature && { signature }),
   };
 }
 
-type BlobRequest = StartedTask & Pick<DeliverRequest, "signingKeys">;
+/** What to send, and where its body is. */
+type TaskRequest = DeliverRequest &
+  Pick<StartedTask, "tenantId" | "bodyRef"> & {
+    /** They sign a body in the blob store. */
+    readonly signingKeys?: readonly SigningKey[];
+  };
+
+function send(parts: DeliverParts, request: TaskRequest, limits: DeliveryLimits, done: Done): void {
+  // It rejects only for an invalid request, which a retry would not change.
+  const fail = (error: unknown) => {
+    const errorMessage = error instanceof Error ? error.message : String(error);
+    done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
+  };
+  const sent =
+    request.bodyRef === null
+      ? parts.deliverer.deliver(request, limits)
+      : deliverWithBlob(parts, request, limits);
+  void sent.then(done, fail);
+}
+
+function refuse(done: Done, missing: typeof NO_SECRET | typeof NO_SIGNING_SECRET): void {
+  void Promise.resolve(notStarted({ kind: "fault" }, missing)).then(done);
+}
 
 /** The time until the body is signed and open is part of the attempt. */
 async function deliverWithBlob(
   { clock, deliverer, bodies }: DeliverParts,
-  request: BlobRequest,
+  request: TaskRequest,
   limits: DeliveryLimits,
 ): Promise<AttemptResult> {
   const endMs = clock.monotonicMs() + limits.attemptTimeoutMs;
@@ -92,7 +163,7 @@ async function deliverWithBlob(
 interface Opening {
   readonly clock: Clock;
   readonly bodies: Bodies;
-  readonly request: BlobRequest;
+  readonly request: TaskRequest;
   readonly limits: DeliveryLimits;
   /** The time that the attempt has left. */
   readonly leftMs: () => number;

@@ -115,6 +115,23 @@ const guard = [
       replace: "status",
     },
   ]),
+  inService("deliver/received-limit.ts", [
+    {
+      name: "a target may flood a connection until the deadline",
+      search: "if (received <= MAX_RECEIVED) return chunk;",
+      replace: "if (received >= 0) return chunk;",
+    },
+    {
+      name: "a target may send short informational responses until the deadline",
+      search: "++informational > MAX_INFORMATIONAL",
+      replace: "++informational < 0",
+    },
+    {
+      name: "the limit of one response counts for the connection",
+      search: "if (status >= FINAL_STATUS) received = informational = 0;",
+      replace: "if (status >= FINAL_STATUS) informational = 0;",
+    },
+  ]),
 ];
 
 const lookups = [
@@ -179,7 +196,7 @@ const attempts = [
     },
     {
       name: "a success whose body was cut off is a success",
-      search: "if (head && !isSuccess(head.status)) this.#endAnswered(head, false);",
+      search: "if (head && (isCut || !isSuccess(head.status))) this.#endAnswered(head, false);",
       replace: "if (head) this.#endAnswered(head, false);",
     },
     {

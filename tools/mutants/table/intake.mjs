@@ -81,21 +81,35 @@ export const intake = [
       replace: "[text]",
     },
   ]),
-  inService("intake/secrets.ts", [
+  inService("intake/sealed-headers.ts", [
     {
       name: "a sealed header can be moved to another task",
-      search: "return `${tenantId}\\n${taskId}\\n${name.toLowerCase()}`;",
-      replace: "return `${tenantId}\\n${name.toLowerCase()}`;",
+      search: 'return `${tenantId}\\n${taskId}\\n${names.join("\\n").toLowerCase()}`;',
+      replace: 'return `${tenantId}\\n${names.join("\\n").toLowerCase()}`;',
     },
     {
       name: "a header that cannot be decrypted is sent empty",
-      search: "if (bytes === null) isComplete = false;",
-      replace: "",
+      search: 'if (value === null) return null;\n    headers[name] = value.toString("utf8");',
+      replace: 'headers[name] = value?.toString("utf8") ?? "";',
     },
+    {
+      name: "a header that is added to a sealed task breaks the others",
+      search: "names.length === 1 || hasSealed(task.headers)",
+      replace: "names.length === 1",
+    },
+  ]),
+  inService("intake/encryption-keys.ts", [
+    {
+      name: "a nonce is used again",
+      search: "used += NONCE_BYTES;\n    return",
+      replace: "return",
+    },
+  ]),
+  inService("intake/secrets.ts", [
     {
       name: "a store with encrypted headers opens without its key",
       search: "    throw noKey((JSON.parse(stored.text) as KeyDocument).keyId);\n",
-      replace: "    return { ...headerCipher([], fill), fingerprint: sha256 };\n",
+      replace: "    return { ...ciphers([], fill), fingerprint: sha256 };\n",
     },
   ]),
   inService("intake/targets/key-targets.ts", [

@@ -1,7 +1,7 @@
 /**
  * Attempt: one request on the wire, from dispatch to result. It ends once, at the first of these:
- * the end of the response, an error, the deadline, the caller's abort, or a body above the read
- * limit. A complete status counts even if the rest does not arrive in time. A success whose body
+ * the end of the response, an error, the deadline, the caller's abort, or a response above the read
+ * limits. A complete status counts even if the rest does not arrive in time. A success whose body
  * breaks off is the exception: nobody knows what it would have said.
  */
 import type { Readable } from "node:stream";
@@ -25,6 +25,7 @@ import {
 import type { Opener, SocketEndpoint } from "./connector.ts";
 import { type Failure, failureOf, timeoutFailure } from "./failure.ts";
 import { onAbort } from "./light-signal.ts";
+import { ReceivedTooMuch } from "./received-limit.ts";
 import type { SecretRequest } from "./redact.ts";
 import { BodyCapture, MAX_READ_BODY, type ResponseHead, readHead } from "./response.ts";
 
@@ -149,7 +150,8 @@ export class Attempt implements TimerEntry, Opener, AttemptProgress, Dispatcher.
     if (this.#isOver) return;
     const isSent = this.#abort !== undefined;
     const head = this.head;
-    if (head && !isSuccess(head.status)) this.#endAnswered(head, false);
+    const isCut = error instanceof ReceivedTooMuch;
+    if (head && (isCut || !isSuccess(head.status))) this.#endAnswered(head, false);
     else this.#endFailed(failureOf(error, isSent));
   }
 

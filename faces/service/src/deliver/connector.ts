@@ -15,6 +15,7 @@ import { addressesOf, type LookupParts } from "./checked-lookup.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
 import { acceptContinue } from "./informational.ts";
 import type { ResolvedAddress } from "./lookup/resolver.ts";
+import { limitReceived } from "./received-limit.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
 /** For a connection that no attempt waits for: undici reopens one after the target closed it. */
@@ -76,6 +77,7 @@ export class Connector {
       (socket) => {
         callback(null, socket);
         acceptContinue(socket);
+        limitReceived(socket);
       },
       (error: Error) => callback(error, null),
     );

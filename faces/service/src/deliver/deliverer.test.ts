@@ -4,7 +4,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { complete, response } from "./hostile-table.testing.ts";
-import { parseSigningSecret, verifyWebhook } from "./signing.ts";
+import { parseSigningSecret, signWebhook, verifyWebhook } from "./signing.ts";
 
 const hex = (bytes: number) => "ab".repeat(bytes);
 const deliverer = testDeliverer({ hex });
@@ -103,12 +103,14 @@ describe("what an attempt sends", () => {
     ).toHaveLength(3);
   });
 
-  it("is signed with each secret of the destination", async () => {
+  it("carries the signatures of its body", async () => {
     const server = await serve(complete(200));
     const secrets = [1, 2].map((n) => `whsec_${Buffer.alloc(32, n).toString("base64")}`);
-    const signingKeys = secrets.map(parseSigningSecret);
     const now = 1_700_000_000_000;
-    await deliverer.deliver(requestTo(server.url(), { signingKeys }), { ...AMPLE, now });
+    const request = requestTo(server.url());
+    const message = { id: request.taskId, now, body: request.body ?? new Uint8Array(0) };
+    const signature = signWebhook(secrets.map(parseSigningSecret), message);
+    await deliverer.deliver({ ...request, signature }, { ...AMPLE, now });
     const { head = "", body = "" } = server.requests[0] ?? {};
     for (const secret of secrets) {
       const verdict = verifyWebhook(secret, { headers: headersOf(head), body }, now);

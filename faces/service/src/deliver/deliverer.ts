@@ -18,7 +18,7 @@ import { Connector } from "./connector.ts";
 import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
 import type { Resolver } from "./lookup/resolver.ts";
 import { overridesIn, requestHeaders } from "./request-headers.ts";
-import { type SigningKey, signWebhook, type WebhookHeaders } from "./signing.ts";
+import type { WebhookHeaders } from "./signing.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 import { attemptTraceparent, cryptoHex, type HexSource } from "./trace.ts";
 
@@ -74,9 +74,7 @@ export interface DeliverRequest {
   readonly idempotencyKey: string | null;
   /** The same on every attempt. Default: the id in its headers, otherwise the task's id. */
   readonly requestId?: string;
-  /** Signs the request (Standard Webhooks) once with each key; none: no signature. */
-  readonly signingKeys?: readonly SigningKey[];
-  /** The signature itself instead, for a `stream`. */
+  /** The signature (Standard Webhooks) of the body. */
   readonly signature?: WebhookHeaders;
   /** Values besides the task's headers that must not be stored if the target sends them back. */
   readonly secrets?: readonly string[];
@@ -93,7 +91,7 @@ export interface DeliverOptions {
   readonly mayStart?: () => boolean;
   /** The trace context to send. Default: a new span in the trace of the task. */
   readonly traceparent?: string | undefined;
-  /** The time of the attempt, for the signature and Retry-After; epoch ms. Default: the clock's. */
+  /** The time of the attempt, for Retry-After; epoch ms. Default: the clock's. */
   readonly now?: number;
 }
 
@@ -158,7 +156,7 @@ class HttpDeliverer implements Deliverer {
     const target = this.#check(request.targetUrl);
     if (!target.ok) return Promise.resolve(refused(target));
     const now = options.now ?? this.#clock.now();
-    const headers = this.#headers(request, now, options.traceparent);
+    const headers = this.#headers(request, options.traceparent);
     const shared = { request, options, now, target, headers };
     if (target.grpc !== undefined) {
       const endpoint = { ...target.grpc, alpn: "h2" } as const;
@@ -185,7 +183,7 @@ class HttpDeliverer implements Deliverer {
     this.#connector.opener = undefined;
   }
 
-  #headers(request: DeliverRequest, now: number, trace: string | undefined): string[] {
+  #headers(request: DeliverRequest, trace: string | undefined): string[] {
     const { taskId, attemptNumber } = request;
     const hop = hopsOf(request.headers) + 1;
     const given = overridesIn(request.headers);
@@ -193,19 +191,10 @@ class HttpDeliverer implements Deliverer {
     const requestId = request.requestId ?? given.requestId ?? taskId;
     const traceparent = trace ?? attemptTraceparent(given.traceparent, taskId, this.#hex);
     const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
-    return requestHeaders(request.headers, own, signatureOf(request, now));
+    return requestHeaders(request.headers, own, request.signature);
   }
 }
 
-function signatureOf(request: DeliverRequest, now: number): WebhookHeaders | undefined {
-  const { taskId: id, signingKeys: keys = NO_KEYS, signature, body } = request;
-  if (signature !== undefined || keys.length === 0) return signature;
-  return signWebhook(keys, { id, now, body: body ?? NO_BODY });
-}
-
-const NO_KEYS: readonly SigningKey[] = [];
-
-const NO_BODY = new Uint8Array(0);
 const ABORTED = notStarted({ kind: "aborted" }, null);
 
 function newAgent(connector: Connector): Agent {

@@ -3,7 +3,13 @@
  * authenticate our requests. A signature covers the task's id, the attempt's timestamp and the
  * exact bytes of the body. While secrets rotate, every secret signs.
  */
-import { createHmac, type Hmac, timingSafeEqual } from "node:crypto";
+import {
+  createHmac,
+  createSecretKey,
+  type Hmac,
+  type KeyObject,
+  timingSafeEqual,
+} from "node:crypto";
 import { RedriveError } from "@redrive/core";
 
 /** What is signed. */
@@ -24,7 +30,7 @@ export interface WebhookHeaders {
 }
 
 /** The key of a secret: an optional `whsec_`, then base64 of 24 to 64 bytes. */
-export type SigningKey = Buffer;
+export type SigningKey = KeyObject;
 
 const PREFIX = "whsec_";
 
@@ -37,7 +43,7 @@ export function parseSigningSecret(secret: string): SigningKey {
   const key = Buffer.from(base64, "base64");
   // Buffer.from skips invalid characters, so the input was valid only if it round-trips.
   const isLegal = key.toString("base64").replace(/=+$/, "") === base64.replace(/=+$/, "");
-  if (isLegal && key.length >= 24 && key.length <= 64) return key;
+  if (isLegal && key.length >= 24 && key.length <= 64) return createSecretKey(key);
   const message = "signing secret must be whsec_ followed by the base64 of 24 to 64 bytes";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }

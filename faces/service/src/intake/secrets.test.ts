@@ -13,6 +13,11 @@ const task = newTask({
   headers: { Authorization: "Bearer t0ps3cret ü", "content-type": "text/plain", "x-own": "mine" },
 });
 
+/** Sealed one by one, before headers were sealed together. */
+const STORED_AUTHORIZATION =
+  "\u00015f7929b7731d.7+vzICUUgwSoJ2QG78hEdQRn7vk0AB+7ocobaNffVhzx2QjVbA==";
+const STORED_OWN = "\u00015f7929b7731d.jH4Kfxsj6L3wfB0vABpbVeaXnObwk03dqT4o+NkK2BI=";
+
 it("seals every header that is not known to be harmless, and opens it", async () => {
   const secrets = await openSecrets(memoryDocuments(), fill, key());
   const sealed = secrets.seal(task);
@@ -32,6 +37,68 @@ it("opens nothing that was moved to another task, tenant or header, or was chang
   expect(secrets.open({ ...sealed, headers: { Authorization: own } })).toBeNull();
   const cut = { Authorization: Authorization.slice(0, -4) };
   expect(secrets.open({ ...sealed, headers: cut })).toBeNull();
+});
+
+it("opens no header that was sealed alone and then moved, or whose key is missing", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const alone = secrets.seal({ ...task, headers: { "x-own": "mine" } });
+  expect(secrets.openHeaders(alone)).toEqual({ "x-own": "mine" });
+  expect(secrets.openHeaders({ ...alone, taskId: "other" })).toBeNull();
+  const moved = { "x-other": alone.headers["x-own"] ?? "" };
+  expect(secrets.openHeaders({ ...alone, headers: moved })).toBeNull();
+  const other = await openSecrets(memoryDocuments(), fill, key());
+  expect(other.openHeaders(alone)).toBeNull();
+});
+
+it("seals all headers of a task with one encryption, whatever their order when they are read", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const { headers } = secrets.seal(task);
+  const values = Object.values(headers).filter(
+    (value) => value.length > 1 && value !== "text/plain",
+  );
+  expect(values).toHaveLength(1);
+  const reversed = Object.fromEntries(Object.entries(headers).reverse());
+  expect(secrets.openHeaders({ ...task, headers: reversed })).toEqual(task.headers);
+  for (const missing of ["Authorization", "x-own"]) {
+    const { [missing]: _, ...rest } = headers;
+    expect(secrets.openHeaders({ ...task, headers: rest })).toBeNull();
+  }
+  const renamed = {
+    Authorization: headers["Authorization"] ?? "",
+    "x-other": headers["x-own"] ?? "",
+  };
+  expect(secrets.openHeaders({ ...task, headers: renamed })).toBeNull();
+});
+
+it("opens headers that were sealed one by one, and seals a header that was added later", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const alone = (name: string, value: string) =>
+    secrets.seal({ ...task, headers: { [name]: value } });
+  const headers = { ...alone("a", "first").headers, ...alone("b", "second").headers };
+  expect(secrets.openHeaders({ ...task, headers })).toEqual({ a: "first", b: "second" });
+  const later = secrets.seal({
+    ...task,
+    headers: { ...secrets.seal(task).headers, c: "third", d: "4th" },
+  });
+  expect(JSON.stringify(later)).not.toContain("third");
+  expect(secrets.openHeaders(later)).toEqual({ ...task.headers, c: "third", d: "4th" });
+});
+
+it("opens headers that an earlier version stored", async () => {
+  const text = Buffer.alloc(32, 7).toString("base64");
+  const secrets = await openSecrets(memoryDocuments(), fill, text);
+  const headers = { authorization: STORED_AUTHORIZATION, "x-own": STORED_OWN };
+  const stored = { ...task, tenantId: "acme", taskId: "task-1", headers };
+  expect(secrets.openHeaders(stored)).toEqual({ authorization: "Bearer ü", "x-own": "mine" });
+});
+
+it("never uses a nonce twice", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const nonces = Array.from({ length: 1000 }, () => {
+    const sealed = secrets.sealText("text", "context") ?? "";
+    return Buffer.from(sealed.slice(sealed.indexOf(".") + 1), "base64").toString("hex", 0, 12);
+  });
+  expect(new Set(nonces).size).toBe(1000);
 });
 
 it("without a key seals nothing, and opens nothing that is sealed", async () => {

@@ -7,22 +7,22 @@
  * the first attempt. The document also holds the key of the fingerprints, which stays the same when
  * the encryption key is rotated.
  */
-import { createHash, createHmac } from "node:crypto";
+import { createHash, createHmac, createSecretKey } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
 import type { DocumentTable } from "../model/document-table.ts";
 import type { FillRandom } from "../model/ids.ts";
 import type { Headers, NewTask } from "../model/task.ts";
-import { isHarmlessHeader } from "../model/task-headers.ts";
 import {
   KEY_BYTES,
   type Key,
   newBytes,
   openBytes,
   parseEncryptionKeys,
-  SEALED,
-  sealBytes,
+  randomNonces,
+  sealValue,
 } from "./encryption-keys.ts";
 import type { Digest } from "./policies.ts";
+import { openedHeaders, sealedHeaders } from "./sealed-headers.ts";
 
 export interface Secrets {
   /** The task with its secret headers encrypted. */
@@ -67,7 +67,8 @@ export async function openSecrets(
   const fingerprintKey =
     document === undefined ? newBytes(fill, KEY_BYTES) : openFingerprintKey(keys, document);
   if (document?.keyId !== key.id) {
-    const sealed = sealBytes(key, fill, fingerprintKey, KEY_DOCUMENT.id);
+    const sealer = { key, newNonce: randomNonces(fill) };
+    const sealed = sealValue(sealer, fingerprintKey, KEY_DOCUMENT.id);
     const next: KeyDocument = { keyId: key.id, fingerprintKey: sealed };
     await documents.put({
       ...KEY_DOCUMENT,
@@ -97,76 +98,23 @@ export function signingContext(tenantId: string, destination: string): string {
 }
 
 function ciphers(keys: readonly Key[], fill: FillRandom): Omit<Secrets, "fingerprint"> {
-  return { ...headerCipher(keys, fill), ...textCipher(keys, fill) };
-}
-
-function textCipher(
-  keys: readonly Key[],
-  fill: FillRandom,
-): Pick<Secrets, "sealText" | "openText"> {
   const [key] = keys;
-  return {
-    sealText: (text, context) =>
-      key === undefined ? null : sealBytes(key, fill, Buffer.from(text, "utf8"), context),
-    openText: (sealed, context) => openBytes(keys, sealed, context)?.toString("utf8") ?? null,
-  };
-}
-
-function headerCipher(
-  keys: readonly Key[],
-  fill: FillRandom,
-): Pick<Secrets, "seal" | "open" | "openHeaders"> {
-  const [key] = keys;
-  const openHeaders = (task: NewTask) => openSealed(keys, task);
+  const sealer = key && { key, newNonce: randomNonces(fill) };
+  const openHeaders = (task: NewTask) => openedHeaders(keys, task);
   return {
     openHeaders,
     seal(task) {
-      if (key === undefined || !hasAny(task.headers, isSecret)) return task;
-      const headers = mapValues(task.headers, (name, value) => {
-        if (!isSecret(name, value)) return value;
-        return sealBytes(key, fill, Buffer.from(value, "utf8"), additionalData(task, name));
-      });
-      return { ...task, headers };
+      const headers = sealer === undefined ? task.headers : sealedHeaders(sealer, task);
+      return headers === task.headers ? task : { ...task, headers };
     },
     open(task) {
       const headers = openHeaders(task);
       if (headers === task.headers) return task;
       return headers && { ...task, headers };
     },
+    sealText: (text, context) => (sealer === undefined ? null : sealValue(sealer, text, context)),
+    openText: (sealed, context) => openBytes(keys, sealed, context)?.toString("utf8") ?? null,
   };
-}
-
-function openSealed(keys: readonly Key[], task: NewTask): Headers | null {
-  if (!hasAny(task.headers, isSealed)) return task.headers;
-  let isComplete = true;
-  const headers = mapValues(task.headers, (name, value) => {
-    if (!isSealed(name, value)) return value;
-    const bytes = openBytes(keys, value, additionalData(task, name));
-    if (bytes === null) isComplete = false;
-    return bytes?.toString("utf8") ?? "";
-  });
-  return isComplete ? headers : null;
-}
-
-type HeaderTest = (name: string, value: string) => boolean;
-
-const isSealed: HeaderTest = (_, value) => value.startsWith(SEALED);
-const isSecret: HeaderTest = (name, value) => !isHarmlessHeader(name) && !isSealed(name, value);
-
-function hasAny(headers: Headers, isSuch: HeaderTest): boolean {
-  for (const name in headers) if (isSuch(name, headers[name] ?? "")) return true;
-  return false;
-}
-
-function mapValues(headers: Headers, map: (name: string, value: string) => string): Headers {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name, map(name, value)]),
-  );
-}
-
-/** Binds a sealed value to its task and header: it cannot be decrypted anywhere else. */
-function additionalData({ tenantId, taskId }: NewTask, name: string): string {
-  return `${tenantId}\n${taskId}\n${name.toLowerCase()}`;
 }
 
 /** The digest of strings and bytes. */
@@ -176,7 +124,8 @@ export function sha256(parts: readonly (string | Uint8Array)[]): string {
   return hash.digest("hex");
 }
 
-function hmac(key: Buffer): Digest {
+function hmac(bytes: Buffer): Digest {
+  const key = createSecretKey(bytes);
   return (parts) => {
     const hash = createHmac("sha256", key);
     for (const part of parts) hash.update(part);

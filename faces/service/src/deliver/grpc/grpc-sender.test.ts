@@ -10,7 +10,7 @@ import {
 import { afterAll, describe, expect, it } from "vitest";
 import { makeCertificate } from "../certificate.testing.ts";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "../deliverer.testing.ts";
-import { parseSigningSecret, verifyWebhook } from "../signing.ts";
+import { parseSigningSecret, signWebhook, verifyWebhook } from "../signing.ts";
 import { echo, failing, grpcTestServer, type Handler } from "./grpc-server.testing.ts";
 
 const authority = makeCertificate({ name: "Test Authority" });
@@ -97,12 +97,12 @@ describe("a unary call", () => {
     expect(Number(deadline) - Date.now()).toBeLessThanOrEqual(7000);
   });
 
-  it("signs the message, not its prefix", async () => {
+  it("carries the signature of the message", async () => {
     const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
     const now = Date.now();
     const body = Buffer.from("message");
-    const signingKeys = [parseSigningSecret(secret)];
-    await deliver("echo", { body, signingKeys }, { ...AMPLE, now });
+    const signature = signWebhook([parseSigningSecret(secret)], { id: "task", now, body });
+    await deliver("echo", { body, signature }, { ...AMPLE, now });
     const headers = server.calls.at(-1)!.metadata.getMap() as Record<string, string>;
     expect(verifyWebhook(secret, { headers, body }, now)).toMatchObject({ ok: true });
   });
