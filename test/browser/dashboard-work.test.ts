@@ -3,6 +3,7 @@
  * bulk actions, documents with lint and a preview, the way to the simulator and back, and keys.
  */
 // needs: chromium, build
+import type { Client } from "@redrive/service/client";
 import type { AppOptions } from "@redrive/service/http";
 import { type ScenarioDocument, simulate } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
@@ -223,3 +224,20 @@ test("the docs find an operation and show its fields", async () => {
   await operation.locator("summary").click();
   await operation.getByText("ratePerSecond").first().waitFor();
 });
+test("a policy of the service is chosen on the System tab and simulated", async () => {
+  const policy = { policyId: "nightly", maxAttempts: 2, initialDelayMs: 700, jitterType: "NONE" };
+  await service.client.registerPolicy(policy as Parameters<Client["registerPolicy"]>[0]);
+  const page = await open("simulator#system");
+  const menu = page.getByLabel("Policy of this service");
+  expect(await menu.locator("option:checked").textContent()).toBe("custom");
+  await menu.selectOption("nightly");
+  await eventually(() => page.getByLabel("Attempts", { exact: true }).first().inputValue()).toBe(
+    "2",
+  );
+  expect(await menu.inputValue()).toBe("nightly");
+  await menu.selectOption("payment");
+  await eventually(() => page.getByLabel("Attempts", { exact: true }).first().inputValue()).toBe(
+    "3",
+  );
+});
+
