@@ -103,7 +103,7 @@ export function pagesOf({ waitingId }: DashboardSetup) {
     ["tasks", "2 of 2"],
     [`task?id=${waitingId}`, "x-secret"],
     ["destinations", "healthy"],
-    ["destination?name=throttled", "Retry-After gate"],
+    ["destination?name=throttled", "until attempts may start"],
     ["dead-letters?destination=billing&reason=attempts", "Redrive 2 dead letters"],
     ["redrives", "There are no redrives yet"],
     ["policies?id=interactive", "A preset cannot be changed"],

@@ -3,6 +3,7 @@
  * bulk actions, documents with lint and a preview, the way to the simulator and back, and keys.
  */
 // needs: chromium, build
+import type { Client } from "@redrive/service/client";
 import type { AppOptions } from "@redrive/service/http";
 import { type ScenarioDocument, simulate } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
@@ -78,6 +79,40 @@ test("a filter suggests what exists, and counts exactly", async () => {
   await page.getByText("0 tasks").waitFor();
   await page.goBack();
   await page.getByText(`${TASKS / 2} tasks`).waitFor();
+});
+
+test("rows stay while the next ones are loaded, and cannot be selected then", async () => {
+  await createWaiting({ batch: "pages" });
+  const page = await open("tasks?label=batch%3Dpages");
+  const ids = () => page.locator("tbody a.id").allTextContents();
+  await page.getByText(`${TASKS} tasks`).waitFor();
+  const first = await ids();
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route(/retry-tasks\?.*cursor/u, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.getByRole("link", { name: "Older tasks" }).click();
+  await page.locator('.listing[aria-busy="true"]').waitFor();
+  await page.getByText("loading…").waitFor();
+  expect(await ids()).toEqual(first);
+  await page.locator("tbody input[type=checkbox]").first().click();
+  release();
+  await page.locator('.listing[aria-busy="false"]').waitFor();
+  const next = await ids();
+  expect(next).toHaveLength(first.length);
+  expect(next.filter((id) => first.includes(id))).toEqual([]);
+  expect(await page.locator(".selection-bar").count()).toBe(0);
+  // The page starts with its first row, and the focus stays where paging continues.
+  expect(await page.locator("tbody tr").first().isVisible()).toBe(true);
+  expect(
+    await page.locator(".listing").evaluate((list) => list.getBoundingClientRect().top),
+  ).toBeGreaterThanOrEqual(0);
+  expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Older tasks");
+  await page.unroute(/retry-tasks\?.*cursor/u);
 });
 
 test("a bulk action affects everything that matched, and nothing that matches later", async () => {
@@ -212,6 +247,23 @@ test("the simulator opens with what was measured, and what it shows is applied w
   await page.getByRole("button", { name: /^Save/u }).click();
   await page.getByText("registered, version 3").waitFor();
   expect((await service.client.getPolicy("herd")).document).toMatchObject({ maxAttempts: 6 });
+});
+
+test("a policy of the service is chosen on the System tab and simulated", async () => {
+  const policy = { policyId: "nightly", maxAttempts: 2, initialDelayMs: 700, jitterType: "NONE" };
+  await service.client.registerPolicy(policy as Parameters<Client["registerPolicy"]>[0]);
+  const page = await open("simulator#system");
+  const menu = page.getByLabel("Policy of this service");
+  expect(await menu.locator("option:checked").textContent()).toBe("custom");
+  await menu.selectOption("nightly");
+  await eventually(() => page.getByLabel("Attempts", { exact: true }).first().inputValue()).toBe(
+    "2",
+  );
+  expect(await menu.inputValue()).toBe("nightly");
+  await menu.selectOption("payment");
+  await eventually(() => page.getByLabel("Attempts", { exact: true }).first().inputValue()).toBe(
+    "3",
+  );
 });
 
 test("the docs find an operation and show its fields", async () => {

@@ -142,6 +142,12 @@ test("a destination shows its health, accepts limits, pauses and resumes", async
 test("the document is OpenAPI 3.1 and has every route, and the page shows them all", async () => {
   const { json } = await ask("GET", "/openapi.json");
   expect(json.openapi).toBe("3.1.0");
+  expect(Object.keys(json.paths).slice(0, 3)).toEqual([
+    "/retry-tasks",
+    "/retry-tasks/{taskId}",
+    "/retry-tasks/{taskId}/attempts",
+  ]);
+  expect(Object.keys(json.paths["/retry-tasks"])).toEqual(["post", "get"]);
   expect(Object.keys(json.paths).sort()).toEqual([
     "/activity",
     "/alerts",

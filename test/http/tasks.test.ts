@@ -69,6 +69,16 @@ describe("POST /retry-tasks", () => {
     const { url } = server.target;
     const unknown = await server.call({ body: { targetUrl: url, policyId: "nope" } });
     expect([unknown.status, unknown.json.code]).toEqual([422, "UNKNOWN_POLICY"]);
+    await server.call({
+      path: "/retry-policies",
+      body: { policyId: "night-orders", maxAttempts: 2 },
+    });
+    const near = await server.call({ body: { targetUrl: url, policyId: "nigth-orders" } });
+    expect(near.json.detail).toBe(
+      'there is no policy "nigth-orders", did you mean "night-orders"?',
+    );
+    const preset = await get("/retry-policies/webhok");
+    expect(preset.json.detail).toBe('there is no policy "webhok", did you mean "webhook"?');
     const denied = await server.call({ body: { targetUrl: "http://169.254.169.254/" } });
     expect([denied.status, denied.json.code]).toEqual([422, "TARGET_DENIED"]);
   });

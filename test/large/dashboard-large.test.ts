@@ -1,6 +1,6 @@
 /**
- * The dashboard with 100,000 tasks, in a real browser: after a click or a key the page is usually drawn
- * again within 100 ms. `npm run test:long` runs it, because the tasks take long to create.
+ * The dashboard with 100,000 tasks, in a real browser: after a click or a key the page is drawn again
+ * within 100 ms. `npm run test:long` runs it, because the tasks take long to create.
  */
 // needs: chromium, build
 import { mkdtempSync, rmSync } from "node:fs";
@@ -21,6 +21,8 @@ const TASKS = 100_000;
 const BATCH = 250;
 /** From a click or a key until the page is drawn again, as the browser measures it. */
 const MAX_INTERACTION_MS = 100;
+/** Of each step, the median counts: on a busy machine, a single frame waits for the processor. */
+const ROUNDS = 5;
 const KINDS = [
   { status: "SUCCEEDED", reason: "succeeded", lastStatus: 200 },
   { status: "SUCCEEDED", reason: "succeeded", lastStatus: 200 },
@@ -149,24 +151,33 @@ async function watchInteractions(page: Page): Promise<() => Promise<number>> {
     });
 }
 
-test("pages, filters, counts and selections of 100,000 tasks are usually drawn within 100 ms, and are exact", async () => {
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
+}
+
+test("pages, filters, counts and selections of 100,000 tasks are drawn within 100 ms, and are exact", async () => {
   const { page } = await openPage(browser, `${service.url}/ui/tasks`);
   await page.getByText("100,000 tasks").waitFor();
   const slowest = await watchInteractions(page);
-  const lines: string[] = [];
-  const drawnMs: number[] = [];
-  for (const [name, run] of stepsOf(page)) {
-    const startMs = performance.now();
-    await run();
-    const doneMs = performance.now() - startMs;
-    const ms = await slowest();
-    lines.push(`${name}: drawn after ${ms} ms, done after ${doneMs.toFixed(0)} ms`);
-    drawnMs.push(ms);
+  const measured = new Map<string, { readonly drawnMs: number[]; readonly doneMs: number[] }>();
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, run] of stepsOf(page)) {
+      const startMs = performance.now();
+      await run();
+      const doneMs = performance.now() - startMs;
+      const step = measured.get(name) ?? { drawnMs: [], doneMs: [] };
+      measured.set(name, step);
+      step.doneMs.push(doneMs);
+      step.drawnMs.push(await slowest());
+    }
   }
+  const lines = [...measured].map(([name, { drawnMs, doneMs }]) => {
+    const done = `done after ${median(doneMs).toFixed(0)} ms`;
+    return `${name}: drawn after ${median(drawnMs)} ms, at most ${Math.max(...drawnMs)} ms; ${done}`;
+  });
   process.stdout.write(`${lines.join("\n")}\n`);
-  // Not the slowest one: on a busy machine, a single frame waits for the processor.
-  const median = drawnMs.toSorted((a, b) => a - b)[drawnMs.length >> 1];
-  expect(median, lines.join("\n")).toBeLessThan(MAX_INTERACTION_MS);
+  const slowestStep = Math.max(...[...measured.values()].map(({ drawnMs }) => median(drawnMs)));
+  expect(slowestStep, lines.join("\n")).toBeLessThan(MAX_INTERACTION_MS);
   // A filter that every row must be examined for.
   await page.goto(`${service.url}/ui/tasks?lastStatus=503&policy=background`);
   await page.getByText("25,000 tasks").waitFor();

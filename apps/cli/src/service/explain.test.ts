@@ -39,7 +39,8 @@ test("a held task is explained with the guard that holds it", async () => {
   const { taskId } = await service.redrive.enqueue({ targetUrl, destination: "payments" });
   const text = await explain(taskId);
   expect(text).toContain("Attempt 1 waits: destination payments is paused until it is resumed.");
-  expect(text).toMatch(/It is held by the pause of `payments` since \d\d:\d\d:\d\d\.\n$/u);
+  expect(text).toMatch(/resumed\. It has waited since \d\d:\d\d:\d\d\.\n$/u);
+  expect(text.match(/paused?\b/gu), "the hold is named once").toHaveLength(1);
   const json = await redrive(`explain ${taskId} --json --url ${service.url}`);
   expect(JSON.parse(json.out)).toMatchObject({ taskId, wait: { cause: "pause", untilAt: null } });
 });

@@ -4,9 +4,9 @@ import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
-import { formatAgo } from "../print/relative-time.ts";
+import { formatAgo, formatTimeOfDay } from "../print/relative-time.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { currentWaitText, waitsText } from "../print/wait-text.ts";
+import { waitsText } from "../print/wait-text.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 import { taskIdOrNewest } from "./task-id.ts";
@@ -62,7 +62,7 @@ export function explainTask(task: Task, last: Attempt | undefined, now: number):
     `The task sends ${method} ${targetUrl} and was created ${formatAgo(createdAt, now)}.`,
     ...(last === undefined ? [] : [attemptSentence(task, last, now)]),
     explain,
-    nextSentence(task, now),
+    nextSentence(task),
   ].filter((sentence) => sentence !== "");
 }
 
@@ -75,17 +75,15 @@ function attemptSentence({ attemptNumber }: Task, last: Attempt, now: number): s
   return `It has made ${count}; the last result, ${formatAgo(last.startedAt, now)}, was ${result} after ${formatDuration(durationMs)}.${waited}`;
 }
 
-function nextSentence(
-  { status, wait, destination, reason, redrivenTo }: Task,
-  now: number,
-): string {
+/** Waits that end at a known instant. */
+const DELAYS: ReadonlySet<string> = new Set(["policy", "retry-after"]);
+
+function nextSentence({ status, wait, reason, redrivenTo }: Task): string {
   switch (status) {
     case "PENDING":
-      // The service has said so already.
-      if (wait?.cause === "policy" || wait?.cause === "retry-after") return "";
-      return wait
-        ? `It is ${currentWaitText(wait, destination, now).replace(/^waits/u, "waiting")}.`
-        : "";
+      // The service has named what holds the task, and how long a delay still lasts.
+      if (wait === undefined || wait === null || DELAYS.has(wait.cause)) return "";
+      return `It has waited since ${formatTimeOfDay(wait.sinceAt)}.`;
     case "EXHAUSTED":
       if (redrivenTo !== null) return "";
       return `It is a dead letter (${reason}): when the cause is fixed, \`redrive dlq redrive\` sends it again.`;

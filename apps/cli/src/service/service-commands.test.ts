@@ -321,6 +321,13 @@ describe("destinations get and set", () => {
     return path;
   };
 
+  test("set says what lint finds in a document that the service accepts", async () => {
+    const path = documentFile({ retryBudget: { ratio: 10 } });
+    const { code, err } = await run(`destinations set generous ${path}`);
+    expect(code).toBe(0);
+    expect(err).toContain("note: warning large-budget (retryBudget.ratio): A budget of 1000 %");
+  });
+
   test("set shows the change, a dry run changes nothing, and get shows the document", async () => {
     const path = documentFile({ concurrency: { max: 3 } });
     const planned = await run(`destinations set shop ${path} --dry-run`);

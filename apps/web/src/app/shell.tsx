@@ -51,7 +51,7 @@ function KeysButton() {
         isShortcutDialogOpen.value = true;
       }}
     >
-      Keys <kbd>?</kbd>
+      Shortcuts <kbd>?</kbd>
     </button>
   );
 }

@@ -4,12 +4,11 @@
  */
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
-import { serviceError } from "../model/errors.ts";
 import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import { isFresh, type ReadValue } from "./fresh.ts";
-import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
+import { conflict, idOf, presetOf, retryConflicts, unknownPolicy } from "./policy-ids.ts";
 import { SharedReads } from "./shared-reads.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
@@ -46,6 +45,7 @@ export class Policies {
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<KnownChoice>(MAX_KNOWN);
   readonly #reads = new SharedReads<PolicyChoice>();
+  readonly #idReads = new SharedReads<readonly string[]>();
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -81,10 +81,21 @@ export class Policies {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null && row.removedAt === null) return this.#cache(row);
     const preset = presetOf(policyId);
-    if (preset === undefined) {
-      throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
-    }
+    if (preset === undefined) throw await this.unknown("UNKNOWN_POLICY", tenantId, policyId);
     return this.#cache(await this.#add(tenantId, policyId, preset));
+  }
+
+  /** The error for an id that nobody has registered, with the nearest one that exists. */
+  async unknown(
+    code: "NOT_FOUND" | "UNKNOWN_POLICY",
+    tenantId: string,
+    policyId: string,
+  ): Promise<Error> {
+    // One read for a batch of tasks that all name unknown policies.
+    const ids = await this.#idReads.share(tenantId, async () =>
+      (await this.list(tenantId)).map((row) => row.policyId),
+    );
+    return unknownPolicy(code, policyId, ids);
   }
 
   /** Stores an inline policy. */

@@ -5,8 +5,10 @@
 import {
   DocumentError,
   fieldProblem,
+  nearestName,
   type PolicyDocument,
   presets,
+  quote,
   resolvePolicy,
 } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
@@ -18,6 +20,18 @@ export function presetOf(policyId: string): PolicyDocument | undefined {
 
 export function conflict(policyId: string, what: string): Error {
   return serviceError("POLICY_CONFLICT", `policy ${JSON.stringify(policyId)} ${what}`);
+}
+
+/** There is no such policy. `ids`: the registered ones, of which the nearest is suggested. */
+export function unknownPolicy(
+  code: "NOT_FOUND" | "UNKNOWN_POLICY",
+  policyId: string,
+  ids: readonly string[],
+): Error {
+  const registered = ids.filter((id) => !id.startsWith(INLINE_PREFIX));
+  const near = nearestName(policyId, [...registered, ...Object.keys(presets)]);
+  const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
+  return serviceError(code, `there is no policy ${JSON.stringify(policyId)}${hint}`);
 }
 
 /** The id under which a document is registered; throws if it has none, or a reserved one. */

@@ -2,10 +2,11 @@
  * Explain task: says in one sentence why a task is not running now, from the stored state of the
  * task, its last attempt and its destination. It decides nothing; it only names what holds the task.
  */
-import { explainReason, formatDuration, type HoldReason, holdDescriptions } from "@redrive/core";
+import { explainReason, type HoldReason, holdDescriptions } from "@redrive/core";
 import type { Hold } from "../engine/destination/lane-hold.ts";
 import type { AttemptLog, RetryTask, WaitCause } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
+import { roughDuration } from "./rough-duration.ts";
 
 export interface TaskFacts {
   /** The limit of the service that holds it now, as a clause. Default: none. */
@@ -66,8 +67,8 @@ function whyEnded({ reason, lastError, redrivenTo }: RetryTask): string {
 function explainRunning(task: RetryTask, now: number): string {
   const { attemptNumber, claimedAt, nextAttemptAt, cancelRequestedAt } = task;
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
-  if (forMs < 0) return `Attempt ${attemptNumber} is due in ${formatDuration(-forMs)}.`;
-  const runs = `Attempt ${attemptNumber} has been running for ${formatDuration(forMs)}`;
+  if (forMs < 0) return `Attempt ${attemptNumber} is due in ${roughDuration(-forMs)}.`;
+  const runs = `Attempt ${attemptNumber} has been running for ${roughDuration(forMs)}`;
   return cancelRequestedAt === null
     ? `${runs}.`
     : `${runs}; if it does not succeed, the task is canceled.`;
@@ -109,7 +110,7 @@ function explainDelay(
   now: number,
   last: AttemptLog | null,
 ): Explanation {
-  const dueIn = `${next} is due in ${formatDuration(nextAttemptAt - now)}`;
+  const dueIn = `${next} is due in ${roughDuration(nextAttemptAt - now)}`;
   const cause = (last?.delaySource ?? null) as WaitCause | null;
   if (last === null || cause === null) return { text: `${dueIn}.`, wait: null };
   const why = DELAY_TEXTS[cause] ?? `held by ${holdDescriptions[cause as HoldReason]}`;
@@ -148,7 +149,7 @@ function currentHold(
   const knownAt = laneHold?.by === cause ? laneHold.since : undefined;
   const sinceAt = Math.max(task.nextAttemptAt, knownAt ?? health.pausedAt ?? 0);
   const forMs = now - sinceAt;
-  const since = forMs > 0 ? ` for ${formatDuration(forMs)}` : "";
+  const since = forMs > 0 ? ` for ${roughDuration(forMs)}` : "";
   return { text: text(since), wait: { cause, sinceAt: Math.min(sinceAt, now), untilAt } };
 }
 
@@ -180,19 +181,19 @@ function heldBy(health: DestinationHealth, isRetry: boolean, now: number): Found
     return hold("pause", null, () => `destination ${name} is paused until it is resumed`);
   }
   if (breakerState !== "CLOSED" && openUntil > now) {
-    const probe = `next probe in ${formatDuration(openUntil - now)}`;
+    const probe = `next probe in ${roughDuration(openUntil - now)}`;
     return hold("circuit-open", openUntil, (since) => {
       return `the breaker of ${name} has held it${since}, ${probe}`;
     });
   }
   if (gateUntil > now) {
-    const leftText = formatDuration(gateUntil - now);
+    const leftText = roughDuration(gateUntil - now);
     return hold("retry-after", gateUntil, () => {
       return `${name} asked all callers to wait (Retry-After) for another ${leftText}`;
     });
   }
   if (health.rateUntil > now) {
-    const leftText = formatDuration(health.rateUntil - now);
+    const leftText = roughDuration(health.rateUntil - now);
     return hold("rate", health.rateUntil, () => `the rate of ${name} is used up for ${leftText}`);
   }
   if (isRetry && retryBudget === "empty") {

@@ -16,6 +16,7 @@ import {
   systemClock,
 } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import type { LintSubject } from "@redrive/simulator";
 import type { Command } from "commander";
 import { readJson } from "../../input/documents.ts";
 import { addExamples } from "../../input/flags.ts";
@@ -98,10 +99,22 @@ async function replace(
   }
   if (dryRun) {
     const text = [`${name} would change:`, ...lines];
-    return { json: { before, document, changes: true }, text: () => text };
+    const notes = await lintNotes(document);
+    return { json: { before, document, changes: true }, text: () => text, notes };
   }
   const destination = await client.configureDestination(name, document);
-  return { json: destination, text: () => [`${name} is changed:`, ...lines] };
+  const notes = await lintNotes(document);
+  return { json: destination, text: () => [`${name} is changed:`, ...lines], notes };
+}
+
+/** What lint says about the document: the service accepts it, but it may not protect the target. */
+async function lintNotes(document: Document): Promise<readonly string[]> {
+  // Loaded only here, because most commands do not need the simulator.
+  const { lint } = await import("@redrive/simulator");
+  const findings = lint(document as LintSubject, { waits: "job" });
+  return findings.map(({ severity, id, field, sentence, fix }) => {
+    return `${severity} ${id} (${field}): ${sentence} ${fix}`;
+  });
 }
 
 /** Empty for a destination that has no document, or that no task has used yet. */

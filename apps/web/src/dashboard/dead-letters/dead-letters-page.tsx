@@ -65,10 +65,14 @@ function ChosenGroup({ groups, query }: ChosenGroupProps) {
   return (
     <RedriveWizard
       key={`${destination} ${reason}`}
-      set={{ title: `${destination}, ${reason}`, filter }}
+      set={{ title: titleOf(chosen), filter }}
       onClose={() => goTo("dead-letters")}
     />
   );
+}
+
+function titleOf({ destination, reason }: DeadLetterGroup): string {
+  return reason === null ? destination : `${destination}: ${explainReason(reason as StopReason)}`;
 }
 
 interface SummaryProps {

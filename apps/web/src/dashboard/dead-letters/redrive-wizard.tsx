@@ -102,7 +102,7 @@ function Plan({ set, total, samples }: Preview) {
           }}
         />
         <TextInput
-          label="Canary (this many first, 0 for none)"
+          label="Canary tasks (0: none)"
           value={pace.value.canary}
           onChange={(canary) => {
             pace.value = { ...pace.value, canary };
@@ -112,8 +112,8 @@ function Plan({ set, total, samples }: Preview) {
       <Problem message={problem} />
       {problem === "" && (
         <p class="faint">
-          {paceSentence(total, pace.value)} If more than a fifth of the canary fails, or a circuit
-          opens, the redrive pauses itself.
+          {paceSentence(total, pace.value)} The canary is sent first. If more than a fifth of the
+          canary fails, or a circuit opens, the redrive pauses itself.
         </p>
       )}
       <ActionButton

@@ -1,5 +1,5 @@
 /** Guard tiles: the state of each guard of a destination, with the time it lasts. */
-import { formatInteger } from "@redrive/core";
+import { formatCount, formatInteger } from "@redrive/core";
 import { latencyText, slotsText } from "../destinations/destination-table.tsx";
 import { roundDuration } from "../parts/round-duration.ts";
 import { Tile } from "../parts/tile.tsx";
@@ -41,15 +41,15 @@ export function GuardTiles({ destination }: { readonly destination: DestinationV
         note={rateUntil > now ? "attempts wait" : "attempts may start"}
       />
       <Tile
-        label="Retry-After gate"
-        value={gateUntil > now ? "shut" : "open"}
+        label="Retry-After"
+        value={gateUntil > now ? left(gateUntil) : "none"}
         isBad={gateUntil > now}
-        note={gateUntil > now ? `opens in ${left(gateUntil)}` : "no pause asked"}
+        note={gateUntil > now ? "until attempts may start" : "it asked for no pause"}
       />
       <Tile
         label="Waiting"
         value={formatInteger(tasks["PENDING"] ?? 0)}
-        note={`${formatInteger(tasks["EXHAUSTED"] ?? 0)} dead letters`}
+        note={formatCount(tasks["EXHAUSTED"] ?? 0, "dead letter")}
       />
       <Tile
         label="Latency p50"

@@ -1,6 +1,6 @@
 /** Destination table: the state of each destination, with the reason for trouble. */
 import { formatDuration, formatInteger } from "@redrive/core";
-import { tick, When } from "../parts/times.tsx";
+import { Due, tick } from "../parts/times.tsx";
 import { Link } from "../routing/link.tsx";
 import type { DestinationView } from "../service/client.ts";
 import { troubleOf } from "./trouble.ts";
@@ -74,7 +74,7 @@ function DestinationRow({ destination }: { readonly destination: DestinationView
         {latencyText(latency?.p99Ms)}
       </td>
       <td data-label="Next due" class="number">
-        {nextDueAt === null ? <None /> : <When at={nextDueAt} />}
+        {nextDueAt === null ? <None /> : <Due at={nextDueAt} />}
       </td>
       <td data-label="Dead letters" class="number">
         {dead === 0 ? (

@@ -31,6 +31,16 @@ test("an hour without tasks has no rates, only zeros", () => {
   });
 });
 
+test("a minute without ended tasks has no success rate, and a full bar is always 100 %", () => {
+  const quiet = figuresOf(activity({})).find(({ name }) => name === "success");
+  expect(quiet).toMatchObject({ max: 1, series: Array(60).fill(null) });
+  const given = activity({
+    succeeded: [...zeros().slice(2), 1, 0],
+    deadLetters: [...zeros().slice(2), 1, 2],
+  });
+  expect(figuresOf(given)[1]?.series.slice(-3)).toEqual([null, 0.5, 0]);
+});
+
 test("counts are added up, and rates use the tasks that ended", () => {
   const given = activity({
     succeeded: [...zeros().slice(2), 4, 95],

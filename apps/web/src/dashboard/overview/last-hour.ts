@@ -8,8 +8,10 @@ export interface Figure {
   readonly label: string;
   readonly value: string;
   readonly note: string;
-  /** Per minute, the oldest first. */
-  readonly series: readonly number[];
+  /** Per minute, the oldest first; null: that minute has no value. */
+  readonly series: readonly (number | null)[];
+  /** The value of a full bar. Default: the largest one. */
+  readonly max?: number;
   /** The value of one minute, with its unit. */
   formatMinute(value: number): string;
   readonly isBad?: boolean;
@@ -40,6 +42,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       value: good + dead === 0 ? "–" : formatPercent(good / (good + dead)),
       note: "of the tasks that ended",
       series: rateSeries(counts),
+      max: 1,
       formatMinute: formatPercent,
       isBad: dead > good,
     },
@@ -64,7 +67,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       name: "oldest",
       label: "Oldest open task",
       value: ageText(lastAge(counts.oldestAgeMs)),
-      note: "since it was created",
+      note: lastAge(counts.oldestAgeMs) === 0 ? "no task is open" : "since it was created",
       series: counts.oldestAgeMs,
       formatMinute: ageText,
     },
@@ -84,13 +87,11 @@ function amplification(attempts: number, retries: number): string {
   return formatNumber(attempts / (attempts - retries));
 }
 
-/** The share of each minute; a minute without ended tasks has that of the minute before. */
-function rateSeries({ succeeded, deadLetters }: Counts): readonly number[] {
-  let last = 1;
+/** The share of each minute; a minute without ended tasks has none. */
+function rateSeries({ succeeded, deadLetters }: Counts): readonly (number | null)[] {
   return succeeded.map((good, minute) => {
     const ended = good + (deadLetters[minute] ?? 0);
-    if (ended > 0) last = good / ended;
-    return last;
+    return ended === 0 ? null : good / ended;
   });
 }
 

@@ -109,7 +109,7 @@ function LastHour({ activity }: { readonly activity: Activity }) {
       </h2>
       <dl class="tiles">
         {figuresOf(activity).map((figure) => {
-          const { name, label, value, note, isBad = false, series, formatMinute } = figure;
+          const { name, label, value, note, isBad = false, series, max, formatMinute } = figure;
           return (
             <Tile
               key={name}
@@ -118,7 +118,9 @@ function LastHour({ activity }: { readonly activity: Activity }) {
               note={note}
               isBad={isBad}
               line={(onPoint) => (
-                <Sparkline {...{ series, firstMinuteAt, minuteMs, isBad, formatMinute, onPoint }} />
+                <Sparkline
+                  {...{ series, max, firstMinuteAt, minuteMs, isBad, formatMinute, onPoint }}
+                />
               )}
             />
           );
@@ -133,6 +135,7 @@ const STATUSES = ["PENDING", "IN_FLIGHT", "EXHAUSTED", "SUCCEEDED", "CANCELLED"]
 function Counts({ totals }: { readonly totals: Readonly<Record<string, number>> }) {
   return (
     <nav class="count-links" aria-label="Tasks by status">
+      <span class="faint">All stored tasks</span>
       {STATUSES.map((status) => (
         <Link key={status} page="tasks" query={{ status }}>
           <strong>{formatInteger(totals[status] ?? 0)}</strong>{" "}

@@ -8,8 +8,10 @@ const GAP = 1;
 const MIN_HEIGHT = 1.5;
 
 interface SparklineProps {
-  /** Per minute, the oldest first. */
-  readonly series: readonly number[];
+  /** Per minute, the oldest first; null: that minute has no value. */
+  readonly series: readonly (number | null)[];
+  /** The value of a full bar. Default: the largest one. */
+  readonly max?: number | undefined;
   readonly firstMinuteAt: number;
   readonly minuteMs: number;
   readonly isBad?: boolean;
@@ -21,14 +23,15 @@ interface SparklineProps {
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 export function Sparkline(props: SparklineProps) {
-  const { series, firstMinuteAt, minuteMs, isBad = false, formatMinute, onPoint } = props;
+  const { series, max, firstMinuteAt, minuteMs, isBad = false, formatMinute, onPoint } = props;
   const pointed = useSignal(-1);
   const step = WIDTH / Math.max(1, series.length);
   const point = (index: number) => {
     pointed.value = index;
     const value = series[index];
     const at = CLOCK.format(firstMinuteAt + index * minuteMs);
-    onPoint(value === undefined ? "" : `${at}: ${formatMinute(value)}`);
+    const text = typeof value === "number" ? formatMinute(value) : "no task ended";
+    onPoint(value === undefined ? "" : `${at}: ${text}`);
   };
   return (
     <svg
@@ -43,7 +46,7 @@ export function Sparkline(props: SparklineProps) {
       onPointerLeave={() => point(-1)}
     >
       <path class="spark-base" d={`M0 ${HEIGHT - 0.5}H${WIDTH}`} />
-      <path class="spark-bars" d={barsOf(series, step)} />
+      <path class="spark-bars" d={barsOf(series, step, max)} />
       {pointed.value >= 0 && (
         <rect class="spark-point" x={pointed.value * step} width={step - GAP} height={HEIGHT} />
       )}
@@ -52,10 +55,10 @@ export function Sparkline(props: SparklineProps) {
 }
 
 /** The bars as one path: five lines have three hundred of them. */
-function barsOf(series: readonly number[], step: number): string {
-  const max = Math.max(...series);
+function barsOf(series: readonly (number | null)[], step: number, full?: number): string {
+  const max = full ?? Math.max(...series.map((value) => value ?? 0));
   const bars = series.map((value, index) => {
-    if (value === 0) return "";
+    if (value === 0 || value === null) return "";
     const height = Math.max(MIN_HEIGHT, (value / max) * (HEIGHT - 2)).toFixed(2);
     const [x, width] = [(index * step).toFixed(2), (step - GAP).toFixed(2)];
     return `M${x} ${HEIGHT}v-${height}h${width}v${height}z`;

@@ -28,7 +28,7 @@ export function Connection() {
           isKeysDialogOpen.value = true;
         }}
       >
-        Keys <kbd>?</kbd>
+        Shortcuts <kbd>?</kbd>
       </button>
       {session.value?.hasCookie === true && (
         <button type="button" class="button quiet" onClick={() => void signOut()}>

@@ -1,6 +1,7 @@
 /** Times: instants as ages and countdowns that stay current, and as dates in a tooltip. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
+import { useMemo } from "preact/hooks";
 import { now } from "../service/client.ts";
 import { roundDuration } from "./round-duration.ts";
 
@@ -25,11 +26,9 @@ export function formatInstant(at: number): string {
   return Math.abs(at) <= MAX_INSTANT ? INSTANT.format(at) : "never";
 }
 
-/** "3 min ago" or "in 12 s". */
+/** "3 min ago" or "in 12 s". The page changes only when the text does, not with every tick. */
 export function When({ at }: { readonly at: number }) {
-  const leftMs = at - tick.value;
-  const isNear = Math.abs(leftMs) < TICK_MS;
-  const text = isNear ? "now" : relativeText(leftMs);
+  const text = useMemo(() => computed(() => relativeText(at - tick.value)), [at]);
   return (
     <span class="when" title={formatInstant(at)}>
       {text}
@@ -37,6 +36,31 @@ export function When({ at }: { readonly at: number }) {
   );
 }
 
+/** Whether the instant is in the past. Reading it follows the time. */
+function useIsPast(at: number): boolean {
+  return useMemo(() => computed(() => at < tick.value), [at]).value;
+}
+
+/** How long something has lasted: "3 min". */
+export function Lasting({ since }: { readonly since: number }) {
+  const text = useMemo(
+    () => computed(() => roundDuration(Math.max(0, tick.value - since))),
+    [since],
+  );
+  return <span title={formatInstant(since)}>{text}</span>;
+}
+
+/** When something is due: "in 12 s" or "due 3 min ago". */
+export function Due({ at }: { readonly at: number }) {
+  return (
+    <>
+      {useIsPast(at) && "due "}
+      <When at={at} />
+    </>
+  );
+}
+
 function relativeText(leftMs: number): string {
+  if (Math.abs(leftMs) < TICK_MS) return "now";
   return leftMs > 0 ? `in ${roundDuration(leftMs)}` : `${roundDuration(-leftMs)} ago`;
 }

@@ -1,6 +1,5 @@
 /** Use suggestions: the state of a combo box: the list, the marked entry, and how keys move it. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
-import { type Cancel, systemClock } from "@redrive/core";
 import { useRef } from "preact/hooks";
 
 export interface Suggestion {
@@ -19,9 +18,6 @@ export interface Suggestions {
   /** Marks the next or the previous one. */
   move(step: 1 | -1): void;
 }
-
-/** While somebody types, requests wait this long. */
-const DELAY_MS = 120;
 
 interface State {
   readonly list: readonly Suggestion[];
@@ -62,27 +58,31 @@ export function nextMark(marked: number, step: 1 | -1, length: number): number {
   return (marked + step + length) % length;
 }
 
-/** Only the response to the last request counts. */
+/** One request at a time: a text that is typed meanwhile is asked for next, and those before it are not. */
 function useRequest(
   suggest: (text: string) => Promise<readonly Suggestion[]>,
   onFound: (list: readonly Suggestion[]) => void,
 ): { start(text: string): void; cancel(): void } {
-  const last = useRef({ number: 0, cancel: (() => {}) as Cancel });
-  const cancel = () => {
-    last.current.number++;
-    last.current.cancel();
+  const asked = useRef({ wanted: undefined as string | undefined, isRunning: false });
+  const send = async () => {
+    const { current } = asked;
+    current.isRunning = true;
+    for (let text = current.wanted; text !== undefined; text = current.wanted) {
+      // Without suggestions the field still works.
+      const list = await suggest(text).catch(() => []);
+      if (current.wanted !== text) continue;
+      current.wanted = undefined;
+      onFound(list);
+    }
+    current.isRunning = false;
   };
   return {
-    cancel,
     start(text) {
-      cancel();
-      const { number } = last.current;
-      const send = async () => {
-        const list = await suggest(text);
-        if (number === last.current.number) onFound(list);
-      };
-      // Without suggestions the field still works.
-      last.current.cancel = systemClock.alarm(DELAY_MS, () => void send().catch(() => {}));
+      asked.current.wanted = text;
+      if (!asked.current.isRunning) void send();
+    },
+    cancel() {
+      asked.current.wanted = undefined;
     },
   };
 }

@@ -1,5 +1,5 @@
 /** Redrives page: all redrives with their progress, and the actions on one that has not ended. */
-import { formatCount, formatInteger } from "@redrive/core";
+import { formatCount, formatInteger, formatNumber } from "@redrive/core";
 import { Card } from "../../components/card.tsx";
 import { Notice } from "../../components/notice.tsx";
 import { ActionButton } from "../parts/action-button.tsx";
@@ -63,7 +63,8 @@ function Progress({ redrive, onChanged }: ProgressProps) {
     >
       <p class="sentence">
         <Status status={status} /> {formatInteger(redriven)} of {formatInteger(total)} redriven
-        {skipped > 0 && `, ${formatInteger(skipped)} skipped`}, at {ratePerSecond} per second.
+        {skipped > 0 && `, ${formatInteger(skipped)} skipped`}, at {formatNumber(ratePerSecond)} per
+        second.
       </p>
       <progress
         class="progress"
@@ -198,7 +199,7 @@ function RedriveRow({ redrive, isShown }: RedriveRowProps) {
         {formatInteger(skipped)}
       </td>
       <td data-label="Rate" class="number">
-        {ratePerSecond} per s
+        {formatNumber(ratePerSecond)} per s
       </td>
       <td data-label="Canary" class="number">
         {canary === 0 ? "none" : formatCount(canary, "task")}

@@ -1,7 +1,7 @@
 /** Use polled: a hook that keeps what a page shows current, by polling and by events. */
 import { useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { type EventView, problemOf } from "./client.ts";
 import { onFollowing, onLive, requestOnce } from "./live.ts";
 import { Poller } from "./poller.ts";
@@ -34,7 +34,8 @@ export function usePolled<T>(
     problem: "",
   });
   const poller = useRef<Poller<T> | undefined>(undefined);
-  useEffect(() => {
+  // Before the next frame, so that the request does not wait for it.
+  useLayoutEffect(() => {
     const started = new Poller<T>({
       clock: systemClock,
       everyMs,

@@ -4,7 +4,7 @@ import { formatDuration, formatPercent } from "@redrive/core";
 import { Card } from "../../components/card.tsx";
 import { ActionButton } from "../parts/action-button.tsx";
 import { EmptyState } from "../parts/empty-state.tsx";
-import { When } from "../parts/times.tsx";
+import { Lasting } from "../parts/times.tsx";
 import { Link } from "../routing/link.tsx";
 import { type AlertsView, client } from "../service/client.ts";
 
@@ -84,7 +84,7 @@ function Firing({ alerts: { firing } }: { readonly alerts: AlertsView }) {
               <bdi>{destination}</bdi>
             </Link>
           )}{" "}
-          since <When at={sinceAt} />
+          for <Lasting since={sinceAt} />
         </li>
       ))}
     </ul>

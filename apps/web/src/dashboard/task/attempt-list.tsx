@@ -67,7 +67,7 @@ function AttemptDetails({ attempt }: { readonly attempt: AttemptView }) {
       )}
       {nextDelayMs !== null && (
         <p>
-          Next delay: {formatDuration(nextDelayMs)} ({delaySource ?? "policy"}).
+          Next delay: {formatDuration(nextDelayMs)} ({causeLabel(delaySource ?? "policy")}).
         </p>
       )}
       {responseHeaders !== null && (

@@ -2,7 +2,7 @@
 import { formatInteger, statusText } from "@redrive/core";
 import { useEffect, useRef } from "preact/hooks";
 import { Status } from "../parts/status.tsx";
-import { tick, When } from "../parts/times.tsx";
+import { Due, When } from "../parts/times.tsx";
 import { visibleText } from "../parts/visible-text.ts";
 import { Link } from "../routing/link.tsx";
 import { type Selection, withRows } from "../selection/selection.ts";
@@ -172,10 +172,5 @@ function NextAttempt({ task: { status, nextAttemptAt, finishedAt } }: { readonly
   }
   if (status === "IN_FLIGHT") return <>running</>;
   if (nextAttemptAt === null) return <>none</>;
-  return (
-    <>
-      {nextAttemptAt < tick.value && "due "}
-      <When at={nextAttemptAt} />
-    </>
-  );
+  return <Due at={nextAttemptAt} />;
 }

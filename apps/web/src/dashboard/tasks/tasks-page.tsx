@@ -1,7 +1,8 @@
 /** Tasks page: the list of tasks with its filters, their exact count, and the selection. */
 import { useSignal } from "@preact/signals";
 import { formatCount, formatInteger } from "@redrive/core";
-import { useEffect } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Notice } from "../../components/notice.tsx";
 import {
   apiFilter,
@@ -45,7 +46,7 @@ interface ListingProps {
 }
 
 function TaskListing({ filters, cursor }: ListingProps) {
-  const { state, showFresh } = useRows(filters, cursor);
+  const { state, showFresh, isStale } = useRows(filters, cursor);
   const key = JSON.stringify(filters);
   const counted = usePolled(key, () => client.countTasks(apiFilter(filters, now())), {
     everyMs: COUNT_EVERY_MS,
@@ -56,12 +57,21 @@ function TaskListing({ filters, cursor }: ListingProps) {
   useEffect(() => {
     selection.value = NOTHING;
   }, [key]);
+  const list = useStartOfList(JSON.stringify([key, cursor]), state.isStale);
   const { rows, problem } = state;
   const fresh = rows?.fresh.size ?? 0;
   const tasks = rows?.tasks ?? [];
+  // Rows of the previous list can be read and opened, but not selected. It asks for the state when it
+  // is called, because the table keeps the function.
   const select = (next: Selection) => {
-    selection.value = next;
+    if (!isStale()) selection.value = next;
   };
+  // A count or another address changes no row.
+  const table = useMemo(
+    () =>
+      tasks.length > 0 && <TaskTable tasks={tasks} selection={selection.value} onSelect={select} />,
+    [rows?.tasks, selection.value],
+  );
   return (
     <>
       {problem !== "" && <Notice tone="bad">{problem}</Notice>}
@@ -70,7 +80,8 @@ function TaskListing({ filters, cursor }: ListingProps) {
           {counted.data === undefined ? "counting…" : countText(counted.data)}
         </p>
         <div class="fresh" aria-live="polite">
-          {fresh > 0 && (
+          {state.isStale && <span class="faint slow-note">loading…</span>}
+          {fresh > 0 && !state.isStale && (
             <button type="button" class="button small accent" onClick={showFresh}>
               {fresh >= MAX_FRESH ? `${formatInteger(MAX_FRESH)}+` : formatInteger(fresh)} new
             </button>
@@ -89,15 +100,27 @@ function TaskListing({ filters, cursor }: ListingProps) {
         }}
       />
       {rows === undefined && problem === "" && <p class="loading">Loading…</p>}
-      {tasks.length > 0 && (
-        <TaskTable tasks={tasks} selection={selection.value} onSelect={select} />
-      )}
-      {rows !== undefined && tasks.length === 0 && fresh === 0 && (
-        <NoTasks filters={filters} isLast={state.cursor === null} />
-      )}
-      <Pages state={state} filters={filters} cursor={cursor} />
+      <div ref={list} class="listing" aria-busy={state.isStale}>
+        {table}
+        {rows !== undefined && tasks.length === 0 && fresh === 0 && (
+          <NoTasks filters={filters} isLast={state.older === null} />
+        )}
+      </div>
+      <Pages older={state.older} filters={filters} cursor={cursor} />
     </>
   );
+}
+
+/** Scrolls to the first row when other rows have replaced those at whose end the user was. */
+function useStartOfList(key: string, isStale: boolean): RefObject<HTMLDivElement | null> {
+  const list = useRef<HTMLDivElement>(null);
+  const shown = useRef(key);
+  useLayoutEffect(() => {
+    if (isStale || shown.current === key) return;
+    shown.current = key;
+    if ((list.current?.getBoundingClientRect().top ?? 0) < 0) list.current?.scrollIntoView();
+  }, [key, isStale]);
+  return list;
 }
 
 interface Counted {
@@ -120,8 +143,8 @@ function NoTasks({ filters, isLast }: { readonly filters: TaskFilters; readonly 
   );
 }
 
-function Pages({ state, filters, cursor }: ListingProps & { readonly state: RowState }) {
-  if (cursor === "" && state.cursor === null) return null;
+function Pages({ older, filters, cursor }: ListingProps & Pick<RowState, "older">) {
+  if (cursor === "" && older === null) return null;
   return (
     <nav class="pager" aria-label="Pages of the list">
       {cursor !== "" && (
@@ -129,8 +152,8 @@ function Pages({ state, filters, cursor }: ListingProps & { readonly state: RowS
           First page
         </Link>
       )}
-      {state.cursor !== null && (
-        <Link page="tasks" query={{ ...filters, cursor: state.cursor }} class="button">
+      {older !== null && (
+        <Link page="tasks" query={older} class="button">
           Older tasks
         </Link>
       )}

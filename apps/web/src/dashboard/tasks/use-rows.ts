@@ -1,8 +1,9 @@
 /** Use rows: a hook that reads one page of tasks and keeps its rows current. */
 import { type Signal, useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { apiFilter, PAGE_SIZE, type TaskFilters } from "../filters/task-filters.ts";
+import type { Query } from "../routing/route.ts";
 import { client, now, problemOf, type TaskList, type TaskQuery } from "../service/client.ts";
 import { onFollowing, onLive, requestOnce } from "../service/live.ts";
 import { Poller } from "../service/poller.ts";
@@ -18,28 +19,39 @@ const MAX_REQUESTS = 5;
 export interface RowState {
   /** Undefined until the first response. */
   readonly rows: Rows | undefined;
-  /** The next page; null: this is the last. */
-  readonly cursor: string | null;
+  /** The address of the next page of these rows; null: this is the last. */
+  readonly older: Query | null;
+  /** The rows are those of the previous page or filter: the response is still missing. */
+  readonly isStale: boolean;
   readonly problem: string;
 }
 
-const EMPTY: RowState = { rows: undefined, cursor: null, problem: "" };
+const EMPTY: RowState = { rows: undefined, older: null, isStale: false, problem: "" };
 
-/** Returns the rows, and a function that shows the new tasks. */
+/** Returns the rows, a function that shows the new tasks, and one that says whether rows are stale now. */
 export function useRows(
   filters: TaskFilters,
   cursor: string,
-): { readonly state: RowState; readonly showFresh: () => void } {
+): {
+  readonly state: RowState;
+  readonly showFresh: () => void;
+  readonly isStale: () => boolean;
+} {
   const state = useSignal<RowState>(EMPTY);
   const replace = useRef(() => {});
   const key = JSON.stringify([filters, cursor]);
-  useEffect(() => {
+  // Before the next frame, so that the request does not wait for it.
+  useLayoutEffect(() => {
     const { start, stop } = follow(state, filters, cursor);
     replace.current = start;
     start();
     return stop;
   }, [key]);
-  return { state: state.value, showFresh: () => replace.current() };
+  return {
+    state: state.value,
+    showFresh: () => replace.current(),
+    isStale: () => state.peek().isStale,
+  };
 }
 
 function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
@@ -49,7 +61,8 @@ function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
     clock: systemClock,
     everyMs: EVERY_MS,
     load: () => {
-      before = state.peek().rows;
+      const { rows, isStale } = state.peek();
+      before = isStale ? undefined : rows;
       const position = cursor === "" ? {} : { cursor };
       return readPage({ ...apiFilter(filters, now()), ...position, limit: PAGE_SIZE });
     },
@@ -59,16 +72,18 @@ function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
       const isFirst = isReplacing || rows === undefined || before === undefined;
       const next = isFirst ? rowsOf(page.tasks) : mergePage(rows, page.tasks, before as Rows);
       isReplacing = false;
-      state.value = { rows: next, cursor: page.cursor, problem: "" };
+      const older = page.cursor === null ? null : { ...filters, cursor: page.cursor };
+      state.value = { rows: next, older, isStale: false, problem: "" };
     },
     onFailed: (error) => {
-      state.value = { ...state.peek(), problem: problemOf(error) };
+      const known = state.peek();
+      state.value = { ...(known.isStale ? EMPTY : known), problem: problemOf(error) };
     },
   });
   const stopListening = onLive((message) => {
     if (message === "reset") return poller.requestSoon();
-    const { rows } = state.peek();
-    if (rows === undefined) return poller.requestSoon();
+    const { rows, isStale } = state.peek();
+    if (rows === undefined || isStale) return poller.requestSoon();
     const next = applyEvent(rows, message, filters, cursor === "");
     if (next !== rows) state.value = { ...state.peek(), rows: next };
   });
@@ -82,7 +97,9 @@ function follow(state: Signal<RowState>, filters: TaskFilters, cursor: string) {
       poller.stop();
       stopListening();
       stopFollowing();
-      state.value = EMPTY;
+      // The rows stay until the next ones arrive, so that the page does not collapse meanwhile.
+      const { rows, older } = state.peek();
+      state.value = { rows, older, isStale: rows !== undefined, problem: "" };
     },
   };
 }

@@ -4,6 +4,7 @@ import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
 import { Type } from "../../schemas/schema-builder.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { inReadingOrder } from "../response/operation-order.ts";
 import {
   REVALIDATE,
   type StaticContent,
@@ -84,13 +85,14 @@ function addDocsRoutes(app: FastifyInstance): void {
     };
   };
   const hide = { config: open, schema: { hide: true } };
-  const json = () => JSON.stringify(app.swagger());
+  const description = () => inReadingOrder(app.swagger());
+  const json = () => JSON.stringify(description());
   app.get("/openapi.json", hide, page("application/json; charset=utf-8", json));
   app.get(
     "/docs",
     hide,
     page("text/html; charset=utf-8", () => {
-      return docsPage(app.swagger(), app.hasRoute({ method: "GET", url: "/ui/docs" }));
+      return docsPage(description(), app.hasRoute({ method: "GET", url: "/ui/docs" }));
     }),
   );
   app.get(

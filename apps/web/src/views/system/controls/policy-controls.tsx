@@ -7,9 +7,10 @@ import { DurationField } from "../../../components/duration-field.tsx";
 import { Field } from "../../../components/field.tsx";
 import { Segmented } from "../../../components/segmented.tsx";
 import { Select } from "../../../components/select.tsx";
-import { policyOf, tiersOf, withPolicy } from "../document/document.ts";
+import { policyOf, tiersOf, withPolicy, withWholePolicy } from "../document/document.ts";
 import { strategyLabels, strategyOf, withLayerStrategy } from "../document/strategy.ts";
 import { chooseLayer, editCalls, layer } from "../state/system-store.ts";
+import { ServicePolicy } from "./service-policy.tsx";
 
 const STRATEGIES = [
   {
@@ -36,6 +37,10 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
           onChange={(value) => chooseLayer(Number(value))}
         />
       )}
+      <ServicePolicy
+        policy={policy}
+        onPick={(picked) => editCalls((one) => withWholePolicy(one, index, picked))}
+      />
       <Select
         label="Strategy"
         value={strategy}

@@ -110,6 +110,18 @@ export function policyOf(document: CallsDocument, tier: number): PolicyDocument 
   return typeof policy === "string" ? preset(policy) : policy;
 }
 
+/** The scenario with another policy on one layer. */
+export function withWholePolicy(
+  document: CallsDocument,
+  tier: number,
+  policy: PolicyDocument,
+): CallsDocument {
+  return withTier(document, tier, (one) => ({
+    ...one,
+    destination: { ...one.destination, policy },
+  }));
+}
+
 /** The policy of a scenario without layers. */
 export function ownPolicyOf({ policy = {} }: ContentionDocument | QueueDocument): PolicyDocument {
   return typeof policy === "string" ? preset(policy) : policy;
