@@ -112,7 +112,7 @@ function securedRequest(
     bodyRef,
     idempotencyKey,
     signingKeys: keys,
-    ...(signature && { signature }),
+    signature,
   };
 }
 

@@ -25,6 +25,10 @@ export class BoundedCache<Value> {
     this.#entries.set(key, value);
   }
 
+  keys(): Iterable<string> {
+    return this.#entries.keys();
+  }
+
   delete(key: string): void {
     this.#entries.delete(key);
   }

@@ -75,7 +75,7 @@ export interface DeliverRequest {
   /** The same on every attempt. Default: the id in its headers, otherwise the task's id. */
   readonly requestId?: string;
   /** The signature (Standard Webhooks) of the body. */
-  readonly signature?: WebhookHeaders;
+  readonly signature?: WebhookHeaders | undefined;
   /** Values besides the task's headers that must not be stored if the target sends them back. */
   readonly secrets?: readonly string[];
 }

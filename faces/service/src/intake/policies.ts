@@ -23,6 +23,8 @@ type KnownChoice = PolicyChoice & ReadValue;
 
 /** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
+/** Ids that are compared with an unknown one: comparing costs time. */
+const MAX_COMPARED = 100;
 
 /** Policies that one call of `removeUnused` examines, and removes in one commit. */
 const UNUSED_LIMIT = 100;
@@ -45,7 +47,6 @@ export class Policies {
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<KnownChoice>(MAX_KNOWN);
   readonly #reads = new SharedReads<PolicyChoice>();
-  readonly #idReads = new SharedReads<readonly string[]>();
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -81,21 +82,27 @@ export class Policies {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null && row.removedAt === null) return this.#cache(row);
     const preset = presetOf(policyId);
-    if (preset === undefined) throw await this.unknown("UNKNOWN_POLICY", tenantId, policyId);
+    if (preset === undefined) throw this.unknown("UNKNOWN_POLICY", tenantId, policyId);
     return this.#cache(await this.#add(tenantId, policyId, preset));
   }
 
-  /** The error for an id that nobody has registered, with the nearest one that exists. */
-  async unknown(
-    code: "NOT_FOUND" | "UNKNOWN_POLICY",
-    tenantId: string,
-    policyId: string,
-  ): Promise<Error> {
-    // One read for a batch of tasks that all name unknown policies.
-    const ids = await this.#idReads.share(tenantId, async () =>
-      (await this.list(tenantId)).map((row) => row.policyId),
-    );
-    return unknownPolicy(code, policyId, ids);
+  /**
+   * The error for an id that nobody has registered, with the nearest one that exists. Only ids that this
+   * process knows are compared: a tenant may have registered any number of them.
+   */
+  unknown(code: "NOT_FOUND" | "UNKNOWN_POLICY", tenantId: string, policyId: string): Error {
+    return unknownPolicy(code, policyId, this.#knownIds(tenantId));
+  }
+
+  #knownIds(tenantId: string): readonly string[] {
+    const ids: string[] = [];
+    const prefix = keyOf(tenantId, "");
+    const inline = keyOf(tenantId, INLINE_PREFIX);
+    for (const key of this.#newest.keys()) {
+      if (ids.length === MAX_COMPARED) break;
+      if (key.startsWith(prefix) && !key.startsWith(inline)) ids.push(key.slice(prefix.length));
+    }
+    return ids;
   }
 
   /** Stores an inline policy. */

@@ -22,14 +22,13 @@ export function conflict(policyId: string, what: string): Error {
   return serviceError("POLICY_CONFLICT", `policy ${JSON.stringify(policyId)} ${what}`);
 }
 
-/** There is no such policy. `ids`: the registered ones, of which the nearest is suggested. */
+/** There is no such policy. `ids`: registered ones; the nearest of them and of the presets is suggested. */
 export function unknownPolicy(
   code: "NOT_FOUND" | "UNKNOWN_POLICY",
   policyId: string,
   ids: readonly string[],
 ): Error {
-  const registered = ids.filter((id) => !id.startsWith(INLINE_PREFIX));
-  const near = nearestName(policyId, [...registered, ...Object.keys(presets)]);
+  const near = nearestName(policyId, [...ids, ...Object.keys(presets)]);
   const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
   return serviceError(code, `there is no policy ${JSON.stringify(policyId)}${hint}`);
 }

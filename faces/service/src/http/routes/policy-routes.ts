@@ -121,7 +121,7 @@ async function find(
   const row = await redrive.policies.get(policyId, tenantId, version);
   if (row !== null) return viewPolicy(row);
   if (version === undefined && isPreset(policyId)) return viewPreset(policyId);
-  throw await redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
+  throw redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
 }
 
 /** Inline policies are omitted: callers do not know their names. */
@@ -142,7 +142,7 @@ async function remove(
   const { policyId } = request.params;
   const tenantId = tenantOf(request);
   if ((await context.redrive.policies.get(policyId, tenantId)) === null) {
-    throw await context.redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
+    throw context.redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
   }
   if (!(await context.redrive.policies.remove(policyId, tenantId))) {
     const text = `policy ${JSON.stringify(policyId)} is used by tasks that have not ended`;

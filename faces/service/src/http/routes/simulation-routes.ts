@@ -122,7 +122,7 @@ async function policyOf(
   if (row !== null) return JSON.parse(row.document) as PolicyDocument;
   const preset = presetOf(policyId);
   if (preset !== undefined) return preset;
-  throw await policies.unknown("UNKNOWN_POLICY", tenantId, policyId);
+  throw policies.unknown("UNKNOWN_POLICY", tenantId, policyId);
 }
 
 function wrong(field: string, body: object, message: string): Error {
