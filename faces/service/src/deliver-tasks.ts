@@ -52,8 +52,8 @@ interface SecuredAttempt {
 
 /**
  * Prepares the attempts that start in the same turn together: first all are decrypted, then all are
- * signed, then all are sent. A decryption that follows another takes a third of the time of one that
- * follows a request, because the processor still has its code and data in its cache.
+ * signed, then all are sent. In a benchmark, this took less time than preparing each one before its
+ * request.
  */
 class SecuredAttempts {
   readonly #parts: DeliverParts;
