@@ -15,7 +15,11 @@ declare const performance: { now(): number };
 declare function setTimeout(fn: () => void, ms?: number): Timer;
 declare function clearTimeout(timer: Timer | undefined): void;
 declare const globalThis: { setImmediate?: (fn: () => void) => void };
-declare const crypto: { getRandomValues(bytes: Uint8Array): Uint8Array };
+declare const crypto: {
+  getRandomValues(bytes: Uint8Array): Uint8Array;
+  /** Pages that did not come over TLS do not have it. */
+  randomUUID?(): string;
+};
 
 /** Runtimes store timer durations in 32 bits and fire longer ones at once. Longer alarms are re-armed. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -78,7 +82,11 @@ export function systemBytes(count: number): Uint8Array {
 
 /** A unique, unguessable id: a UUID, version 4 (RFC 9562). */
 export function systemId(): string {
-  const bytes = systemBytes(16);
+  // Many times faster: the runtime draws the random bytes of many ids at once.
+  return crypto.randomUUID?.() ?? idOf(systemBytes(16));
+}
+
+function idOf(bytes: Uint8Array): string {
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

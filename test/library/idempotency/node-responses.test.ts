@@ -8,7 +8,7 @@ import {
 } from "node:http";
 import { connect as connectHttp2, createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, type Server } from "node:net";
-import { PassThrough, Readable } from "node:stream";
+import { pipeline as callbackPipeline, PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import {
@@ -166,6 +166,30 @@ test("a response that ends after its handler", async () => {
     setImmediate(() => response.end("later"));
   });
   expect(result.body).toBe("later");
+});
+
+/** A stream that fails after its first chunk. */
+function failing(): Readable {
+  return Readable.from(
+    (async function* () {
+      yield "half";
+      throw new Error("disk");
+    })(),
+  );
+}
+
+test.each<[string, (response: ServerResponse) => void]>([
+  ["pipeline", (response) => void callbackPipeline(failing(), response, () => undefined)],
+  ["destroy", (response) => response.write("half") && response.destroy()],
+])("a response that is destroyed halfway (%s) frees its key", async (_name, respondHalf) => {
+  let runs = 0;
+  const send = await open((_request, response) => {
+    if (runs++ === 0) respondHalf(response);
+    else response.end("whole");
+  });
+  await expect(send()).rejects.toThrow();
+  const again = await send();
+  expect([again.status, await again.text(), runs]).toEqual([200, "whole", 2]);
 });
 
 /** As compressing middlewares do: wraps `write` and `end` of the response that it gets. */

@@ -15,8 +15,13 @@ test("is the same without node:crypto", async () => {
     fc.asyncProperty(fc.array(part), async (parts) => {
       expect(await webSha256(parts)).toBe(await sha256(parts));
     }),
-    { numRuns: 50 },
+    { numRuns: 50, examples: [[["\ud800", "\udc00"]], [["\u20ac".repeat(6000)]]] },
   );
+});
+
+test.each([16_000, 16_384, 16_385, 100_000])("hashes %d bytes as it does fewer", async (length) => {
+  const parts = ["head", new Uint8Array(length).fill(7), "tail"];
+  expect(await sha256(parts)).toBe(await webSha256(parts));
 });
 
 test.each([

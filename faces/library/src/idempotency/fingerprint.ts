@@ -1,12 +1,10 @@
 /** Fingerprint: what a key stands for. Two requests with one key must have the same. */
 import { RedriveError } from "@redrive/core";
-import { sha256 } from "../bytes/sha256.ts";
-import type { ServedRequest } from "../serve/interceptor.ts";
+import { type HashPart, sha256 } from "../bytes/sha256.ts";
+import type { ServedBody, ServedRequest } from "../serve/interceptor.ts";
 import type { IdempotencyConfig } from "./idempotency-options.ts";
 
 type Config = Pick<IdempotencyConfig, "fingerprintBody" | "fingerprintHeaders" | "maxRequestBytes">;
-
-type Content = string | Uint8Array;
 
 /** The fingerprint, or why the body could not be read. */
 export async function fingerprintOf(
@@ -16,7 +14,7 @@ export async function fingerprintOf(
   const { fingerprintHeaders, fingerprintBody, maxRequestBytes } = config;
   const body =
     fingerprintBody === undefined
-      ? await contentOf(request, maxRequestBytes)
+      ? contentOf(await request.body(maxRequestBytes))
       : { content: await fingerprintBody(request) };
   if ("failure" in body) return body;
   const headers = fingerprintHeaders.map((name) => [name, request.header(name) ?? null]);
@@ -25,11 +23,9 @@ export async function fingerprintOf(
 }
 
 /** A parsed body is written as JSON: the same bytes are parsed to the same value. */
-async function contentOf(
-  request: ServedRequest,
-  maxBytes: number,
-): Promise<{ readonly content: Content } | { readonly failure: "too-large" | "incomplete" }> {
-  const body = await request.body(maxBytes);
+function contentOf(
+  body: ServedBody,
+): { readonly content: HashPart } | { readonly failure: "too-large" | "incomplete" } {
   if (body.kind === "bytes") return { content: body.bytes };
   if (body.kind === "parsed") return { content: JSON.stringify(body.value) ?? "" };
   if (body.kind !== "gone") return { failure: body.kind };

@@ -1,6 +1,7 @@
 /** Tests of leases, fenced requests and failing stores, in virtual time. */
 import { describe, expect, test } from "vitest";
 import { codeOf, LEASE_MS, setUp } from "./idempotency.testing.ts";
+import type { RunningRequest } from "./running-request.ts";
 
 /** As if the process were dead. */
 const neverRenewed = () => ({ renew: async () => true });
@@ -15,6 +16,21 @@ describe("a lease", () => {
     run.respond();
     expect((await first).status).toBe(201);
     expect(types()).toEqual(["claimed", "in-progress", "stored"]);
+  });
+
+  test("is not lost when it is renewed between the commit of its response and the response", async () => {
+    const { clock, keys, post, started, types } = setUp({}, ({ settle }) => ({
+      settleIn: (_tx: unknown, ...values: Parameters<typeof settle>) => settle(...values),
+    }));
+    const first = post();
+    const run = await started(1);
+    const claim = keys.claimOf(run.request) as unknown as RunningRequest;
+    await claim.settleIn({}, { status: 201, body: "done" });
+    await clock.advance(LEASE_MS);
+    run.respond(new Response(new TextEncoder().encode("done"), { status: 201 }));
+    expect((await first).status).toBe(201);
+    expect(claim.signal.aborted).toBe(false);
+    expect(types()).toEqual(["claimed", "stored"]);
   });
 
   test("leaves no timer behind", async () => {

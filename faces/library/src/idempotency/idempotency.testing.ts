@@ -1,7 +1,7 @@
 /** A handler with idempotency keys in virtual time, which ends when the test says so. */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { forFetch } from "../serve/for-fetch.ts";
-import type { IdempotencyStore } from "../stores/idempotency-store.ts";
+import type { IdempotencyStore, TransactionalStore } from "../stores/idempotency-store.ts";
 import { memoryStore } from "../stores/memory-store.ts";
 import { idempotency } from "./idempotency.ts";
 import type { IdempotencyEvent } from "./idempotency-event.ts";
@@ -16,10 +16,12 @@ export interface StartedRun {
   fail(error: unknown): void;
 }
 
+type AnyStore = TransactionalStore<unknown, Promise<boolean>>;
+
 /** `change` replaces functions of the store. */
 export function setUp(
   more: Partial<IdempotencyOptions<Request>> = {},
-  change: (store: IdempotencyStore, clock: VirtualClock) => Partial<IdempotencyStore> = () => ({}),
+  change: (store: IdempotencyStore, clock: VirtualClock) => Partial<AnyStore> = () => ({}),
 ) {
   const clock = virtualClock();
   const events: IdempotencyEvent[] = [];

@@ -6,6 +6,7 @@
 import { invalidArgument, parseKeyHeader } from "@redrive/core";
 import { sha256 } from "../bytes/sha256.ts";
 import { notify } from "../call/call-event.ts";
+import type { RetryOptions } from "../call/options.ts";
 import { retry } from "../call/retry.ts";
 import {
   type HandlerRun,
@@ -80,8 +81,13 @@ class IdempotencyKeys implements Interceptor {
   readonly #config: IdempotencyConfig;
   readonly #sweeper: Sweeper;
   readonly #running = new WeakMap<object, RunningRequest>();
+  /** Of a claim: one attempt, with a time limit. The client repeats the request if it fails. */
+  readonly #claimOptions: RetryOptions<ClaimResult>;
 
   constructor(config: IdempotencyConfig) {
+    const { storeTimeoutMs, clock } = config;
+    const limits = { attemptTimeoutMs: storeTimeoutMs, totalBudgetMs: storeTimeoutMs };
+    this.#claimOptions = { maxAttempts: 1, nested: "retry", ...limits, clock };
     this.#config = config;
     this.#sweeper = new Sweeper(config);
   }
@@ -96,7 +102,7 @@ class IdempotencyKeys implements Interceptor {
     const value = request.header(header);
     if (value === undefined) return required ? keyMissing(this.#config) : PASS_ON;
     const key = this.#keyOf(value);
-    return typeof key === "string" ? await this.#beginWithKey(request, key) : key;
+    return typeof key === "string" ? this.#beginWithKey(request, key) : key;
   }
 
   /** The key, or the response to a value that is none. */
@@ -135,11 +141,10 @@ class IdempotencyKeys implements Interceptor {
 
   /** Undefined if the store failed or did not answer in time. */
   async #claim({ storeKey, owner, method, fingerprint }: WantedKey): Promise<Claimed> {
-    const { store, leaseMs, retentionMs, storeTimeoutMs, clock } = this.#config;
+    const { store, leaseMs, retentionMs } = this.#config;
     const claim = store.claim(storeKey, { fingerprint, owner, leaseMs, retentionMs });
-    const limits = { attemptTimeoutMs: storeTimeoutMs, totalBudgetMs: storeTimeoutMs };
     try {
-      return await retry(() => claim, { ...CLAIM_POLICY, ...limits, clock });
+      return await retry(() => claim, this.#claimOptions);
     } catch (error) {
       this.#emit({ type: "store-failed", method, during: "claim", error });
       // A claim that succeeds too late would block the key until its lease ends.
@@ -179,9 +184,6 @@ interface WantedKey {
 
 type Claimed = ClaimResult | undefined;
 type Repeated = Exclude<ClaimResult, { kind: "claimed" }>;
-
-/** One attempt, with a time limit. The client repeats the request if it fails. */
-const CLAIM_POLICY = { maxAttempts: 1, nested: "retry" } as const;
 
 /** An empty scope would be shared by all callers that have none. */
 function checkedScope(scope: unknown): string {

@@ -175,7 +175,8 @@ export class RunningRequest implements HandlerRun {
     try {
       const isHeld = await store.renew(this.#held.storeKey, this.#held.owner, leaseMs);
       if (isHeld) this.#renewedMs = nowMs;
-      else if (!this.#isOver) return this.#lose();
+      // A key whose result is written is not renewed. Whether it was still held, `settleIn` has checked.
+      else if (!this.#isOver && this.#written === undefined) return this.#lose();
     } catch (error) {
       this.#emit({ type: "store-failed", during: "renew", error });
       // Nobody knows who holds the key now. The store decides when the response is stored.

@@ -22,6 +22,8 @@ const CONNECTION_HEADERS =
 
 const LINE_END = 10;
 
+const DECODER = /* @__PURE__ */ new TextDecoder();
+
 /** The head of a response as it is stored. */
 export function storedHeaders(
   headers: PlainResponse["headers"],
@@ -51,7 +53,7 @@ function encode(head: Head, body: Uint8Array): Uint8Array {
 
 export function decodeResponse(bytes: Uint8Array): PlainResponse | TooLarge {
   const end = bytes.indexOf(LINE_END);
-  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Head;
+  const head = JSON.parse(DECODER.decode(bytes.subarray(0, end))) as Head;
   const { status, headers } = head;
   if (headers === undefined) return { status, isTooLarge: true };
   return { status, headers, body: bytes.subarray(end + 1) };

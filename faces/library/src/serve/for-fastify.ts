@@ -37,11 +37,11 @@ function takeOver(reply: FastifyReplyLike): void {
 }
 
 /** Fastify keeps the parsed body on its own request. */
-async function fastifyBody(
+function fastifyBody(
   { body, raw }: FastifyRequestLike,
   maxBytes: number,
-): Promise<ServedBody> {
+): ServedBody | Promise<ServedBody> {
   if (body instanceof Uint8Array) return { kind: "bytes", bytes: body };
   const isParsed = body !== undefined && body !== null && raw.readableDidRead;
-  return isParsed ? { kind: "parsed", value: body } : await nodeBody(raw, maxBytes);
+  return isParsed ? { kind: "parsed", value: body } : nodeBody(raw, maxBytes);
 }

@@ -13,6 +13,7 @@ interface Writer {
   write(...values: unknown[]): boolean;
   end(...values: unknown[]): unknown;
   flushHeaders(): void;
+  destroy(error?: unknown): unknown;
 }
 
 /** Where there are Node responses, there is `Buffer`. */
@@ -25,18 +26,20 @@ interface Runtime {
  * become transparent, because a middleware may have wrapped them meanwhile.
  */
 export function holdResponse(response: NodeResponse, run: HandlerRun): HeldResponse {
-  const { writeHead, write, end, flushHeaders } = response as unknown as Writer;
+  const { writeHead, write, end, flushHeaders, destroy } = response as unknown as Writer;
   const held = new HeldResponse(response, run, {
     writeHead: writeHead.bind(response),
     write: write.bind(response),
     end: end.bind(response),
     flushHeaders: flushHeaders.bind(response),
+    destroy: destroy.bind(response),
   });
   const writer: Writer = {
     writeHead: (...values) => held.writeHead(values),
     write: (...values) => held.write(values),
     end: (...values) => held.end(values),
     flushHeaders: () => held.flushHeaders(),
+    destroy: (error) => held.destroy(error),
   };
   Object.assign(response, writer);
   Object.defineProperties(response, {
@@ -100,6 +103,19 @@ export class HeldResponse {
       this.#connection.end(callback);
     }
     return this.#response;
+  }
+
+  /**
+   * The server gives the response up, as `pipeline` does when its source fails. Counts as a handler that
+   * threw. A client that closes its connection does not call it.
+   */
+  destroy(error: unknown): unknown {
+    if (!this.hasEnded && !this.#isOpen) {
+      this.hasEnded = true;
+      this.#reveal();
+      void this.#run.failed(error);
+    }
+    return this.#connection.destroy(error);
   }
 
   /** The arguments of `write` and `end`: a chunk, the encoding of a text, a callback; each optional. */

@@ -13,7 +13,7 @@ export interface ServedRequest<Native = unknown> {
   /** The value of a header, or undefined. Several headers of one name are joined with a comma. */
   header(name: string): string | undefined;
   /** The body: its bytes, or what a parser of the framework made of it. The handler can still read it. */
-  body(maxBytes: number): Promise<ServedBody>;
+  body(maxBytes: number): ServedBody | Promise<ServedBody>;
   /** Calls the listener when the client has closed the connection, if the framework tells. */
   onGone(listener: () => void): void;
   /**

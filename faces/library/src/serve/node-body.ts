@@ -12,11 +12,11 @@ interface ParsedRequest {
   readonly rawBody?: unknown;
 }
 
-export async function nodeBody(request: NodeRequest, maxBytes: number): Promise<ServedBody> {
+export function nodeBody(request: NodeRequest, maxBytes: number): ServedBody | Promise<ServedBody> {
   const { body, rawBody } = request as NodeRequest & ParsedRequest;
   if (rawBody instanceof Uint8Array) return { kind: "bytes", bytes: rawBody };
   // A parser that does not know the content type may set `body` and leave the stream alone.
-  if (!request.readableDidRead) return await readAndRestore(request, maxBytes);
+  if (!request.readableDidRead) return readAndRestore(request, maxBytes);
   if (body instanceof Uint8Array) return { kind: "bytes", bytes: body };
   return body === undefined ? { kind: "gone" } : { kind: "parsed", value: body };
 }
@@ -38,18 +38,29 @@ function hasArrived({ complete, stream }: NodeRequest): boolean {
   return complete || stream?.readableEnded === true;
 }
 
-function readToEnd(request: NodeRequest, maxBytes: number): Promise<ServedBody> {
+/** Small bodies have arrived: they are read at once. */
+function readToEnd(request: NodeRequest, maxBytes: number): ServedBody | Promise<ServedBody> {
   const chunks: Uint8Array[] = [];
   let length = 0;
+  function readArrived(): ServedBody | undefined {
+    while (request.readableLength > 0 && length <= maxBytes) {
+      const chunk = request.read() as Uint8Array;
+      chunks.push(chunk);
+      length += chunk.length;
+    }
+    if (length > maxBytes) return { kind: "too-large" };
+    if (!hasArrived(request)) return undefined;
+    return {
+      kind: "bytes",
+      bytes: chunks.length === 1 ? (chunks[0] as Uint8Array) : joined(chunks, length),
+    };
+  }
+  const arrived = hasArrived(request) ? readArrived() : undefined;
+  if (arrived !== undefined) return arrived;
   return new Promise((resolve) => {
     function onReadable(): void {
-      while (request.readableLength > 0 && length <= maxBytes) {
-        const chunk = request.read() as Uint8Array;
-        chunks.push(chunk);
-        length += chunk.length;
-      }
-      if (length > maxBytes) finish({ kind: "too-large" });
-      else if (hasArrived(request)) finish({ kind: "bytes", bytes: joined(chunks, length) });
+      const body = readArrived();
+      if (body !== undefined) finish(body);
     }
     function onClose(): void {
       finish({ kind: "incomplete" });

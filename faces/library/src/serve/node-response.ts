@@ -30,13 +30,11 @@ export function sendOnNode(
 }
 
 export function setHeaders(response: NodeResponse, headers: HeaderList): void {
-  const values = new Map<string, { readonly name: string; readonly values: string[] }>();
+  const known = new Map<string, NodeHeaderValue>();
   for (const [name, value] of headers) {
-    const known = values.get(name.toLowerCase());
-    if (known === undefined) values.set(name.toLowerCase(), { name, values: [value] });
-    else known.values.push(value);
-  }
-  for (const { name, values: all } of values.values()) {
-    response.setHeader(name, all.length === 1 ? (all[0] ?? "") : all);
+    const earlier = known.get(name.toLowerCase());
+    const all = earlier === undefined ? value : [...valuesOf(earlier), value];
+    known.set(name.toLowerCase(), all);
+    response.setHeader(name, all);
   }
 }

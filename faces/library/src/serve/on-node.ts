@@ -3,13 +3,7 @@
  * answer or hold the response of the handler.
  */
 import { holdResponse } from "./held-response.ts";
-import {
-  type HandlerRun,
-  type Interceptor,
-  isRun,
-  type ServedBody,
-  type ServedRequest,
-} from "./interceptor.ts";
+import { type HandlerRun, type Interceptor, isRun, type ServedRequest } from "./interceptor.ts";
 import { nodeBody } from "./node-body.ts";
 import { sendOnNode } from "./node-response.ts";
 import type { NodeRequest, NodeResponse } from "./node-types.ts";
@@ -64,7 +58,7 @@ export function servedNode<Native>(
   native: Native,
   request: NodeRequest,
   response: NodeResponse,
-  more: { readonly target?: string | undefined; body?(maxBytes: number): Promise<ServedBody> } = {},
+  more: { readonly target?: string | undefined; body?: ServedRequest["body"] } = {},
 ): ServedRequest<Native> {
   const { target = request.url ?? "/", body = (maxBytes) => nodeBody(request, maxBytes) } = more;
   return {

@@ -28,7 +28,7 @@ const MAX_MEETINGS = 10;
 /** Repeats a claim that returns undefined because it met another one, until it is clear who has the key. */
 export async function untilClear(
   key: string,
-  claim: () => Promise<ClaimResult | undefined>,
+  claim: () => ClaimResult | undefined | Promise<ClaimResult | undefined>,
 ): Promise<ClaimResult> {
   for (let meetings = 0; meetings < MAX_MEETINGS; meetings++) {
     const result = await claim();

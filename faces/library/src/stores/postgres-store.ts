@@ -46,9 +46,10 @@ export function postgresStore(
 
   /** Undefined if it met another claim of the key. */
   async function claimOnce(key: string, claim: Claim): Promise<ClaimResult | undefined> {
-    const { rows: known } = await handle.query(sql.read, [now(), key]);
-    const [row] = known as readonly KeyRow[];
-    const found = row && claimResultOf(row, claim);
+    const { rows: known } = await handle.query(sql.read, [key]);
+    const [row] = known as readonly StoredRow[];
+    const live = row && liveRow(row, now() ?? Math.floor(Number(row.now) * 1000));
+    const found = live && claimResultOf(live, claim);
     if (found !== undefined) return found;
     const { fingerprint, owner, leaseMs, retentionMs } = claim;
     const values = [now(), key, fingerprint, owner, leaseMs, retentionMs];
@@ -95,6 +96,23 @@ export function postgresStore(
   };
 }
 
+/** A row as `read` returns it. Drivers return numbers of 64 bits as texts. */
+interface StoredRow {
+  readonly fingerprint: string;
+  readonly result: Uint8Array | null;
+  readonly lease_until: unknown;
+  readonly expires_at: unknown;
+  /** The clock of the server, in seconds. */
+  readonly now: unknown;
+}
+
+/** Undefined if the key has expired. */
+function liveRow(row: StoredRow, now: number): KeyRow | undefined {
+  const { fingerprint, result } = row;
+  if (Number(row.expires_at) <= now) return undefined;
+  return { fingerprint, result, leaseLeftMs: Number(row.lease_until) - now };
+}
+
 function ignoreMeeting(error: unknown): undefined {
   const { code } = error as { readonly code?: string };
   if (!SERIALIZATION_FAILURES.includes(code ?? "")) throw error;
@@ -107,14 +125,15 @@ const NOW = "coalesce($1::bigint, floor(extract(epoch from statement_timestamp()
 const HELD = `key = $2 AND owner = $3 AND expires_at > ${NOW}`;
 
 /**
- * A read that finds a result writes nothing, so a replay costs one read. `take` writes only if the
- * key is still free: it checks again under the lock of the row.
+ * A read that finds a result writes nothing, so a replay costs one read. It compares no instants: that
+ * would cost PostgreSQL twice as much as the read itself. `take` writes only if the key is still free: it
+ * checks again under the lock of the row.
  */
 function statementsOf(table: string) {
   return {
     schema: schemaOf(table),
-    read: `SELECT fingerprint, result, (lease_until - ${NOW})::float8 AS "leaseLeftMs"
-      FROM ${table} WHERE key = $2 AND expires_at > ${NOW}`,
+    read: `SELECT fingerprint, result, lease_until, expires_at,
+      extract(epoch from statement_timestamp()) AS now FROM ${table} WHERE key = $1`,
     take: `INSERT INTO ${table} AS k (key, fingerprint, owner, takeovers, lease_until, expires_at)
       VALUES ($2, $3, $4, 0, ${NOW} + $5::bigint, ${NOW} + $5::bigint + $6::bigint)
       ON CONFLICT (key) DO UPDATE SET fingerprint = excluded.fingerprint, owner = excluded.owner,

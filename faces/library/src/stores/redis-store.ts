@@ -54,7 +54,7 @@ class RedisStore implements IdempotencyStore {
   readonly #prefix: string;
   readonly #clock: Pick<TimeSource, "now"> | undefined;
   /** SHA-1 of each script: the server knows scripts by it. */
-  readonly #hashes = new Map<string, Promise<string>>();
+  readonly #hashes = new Map<string, string>();
 
   constructor(client: IoredisClient | NodeRedisClient, options: RedisStoreOptions) {
     this.#run = runnerOf(client);
@@ -99,17 +99,16 @@ class RedisStore implements IdempotencyStore {
     const name = this.#prefix + key;
     const all = [this.#clock === undefined ? "" : `${this.#clock.now()}`, ...values];
     try {
-      return await this.#run(await this.#hashOf(script), true, name, all);
+      const hash = this.#hashes.get(script) ?? (await this.#hashOf(script));
+      return await this.#run(hash, true, name, all);
     } catch (error) {
       if (!/^NOSCRIPT/.test((error as Error).message)) throw error;
       return await this.#run(script, false, name, all);
     }
   }
 
-  #hashOf(script: string): Promise<string> {
-    const known = this.#hashes.get(script);
-    if (known !== undefined) return known;
-    const hash = sha1(script);
+  async #hashOf(script: string): Promise<string> {
+    const hash = await sha1(script);
     this.#hashes.set(script, hash);
     return hash;
   }

@@ -142,12 +142,17 @@ class FileStore implements SqliteStore {
   }
 
   /** Runs `access` when the file and the handle are free. Waits without blocking the process. */
-  async #whenFree<T>(access: () => T): Promise<T> {
+  #whenFree<T>(access: () => T): T | Promise<T> {
     const accessNow = () => {
       this.#assertNoTransaction();
       return access();
     };
-    return await retry(accessNow, this.#waiting as RetryOptions<T>);
+    try {
+      return accessNow();
+    } catch (error) {
+      if (verdictOf(error) === "terminal") throw error;
+    }
+    return retry(accessNow, this.#waiting as RetryOptions<T>);
   }
 
   /** What we wrote in the transaction of somebody else would be lost if that is rolled back. */
