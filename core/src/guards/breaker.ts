@@ -216,17 +216,24 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   if (failed) countEvent(window, FAILURES);
   if (slow) countEvent(window, SLOW);
   // No rate is below 0.01: without a failure there is nothing to compute.
-  const hasNoFailures = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
-  if (!hasNoFailures && isTripped(breaker)) open(breaker, draw);
+  const failures = totalOf(window, FAILURES);
+  const slowCalls = totalOf(window, SLOW);
+  const hasNoFailures = failures + slowCalls === 0;
+  if (!hasNoFailures && reachesLimits(breaker, totalOf(window, CALLS), failures, slowCalls)) {
+    open(breaker, draw);
+  }
   return hasNoFailures;
 }
 
-function isTripped({ options, window }: Pick<Breaker, "options" | "window">): boolean {
-  const calls = totalOf(window, CALLS);
+function reachesLimits(
+  { options }: Breaker,
+  calls: number,
+  failures: number,
+  slowCalls: number,
+): boolean {
   if (calls < options.minCalls) return false;
   // Divided, not multiplied: 7 of 100 is then exactly the 0.07 of a document.
-  const failing = totalOf(window, FAILURES) / calls >= options.failureRate;
-  return failing || totalOf(window, SLOW) / calls >= options.slowRate;
+  return failures / calls >= options.failureRate || slowCalls / calls >= options.slowRate;
 }
 
 /** The calls in the window of a breaker. */
@@ -253,18 +260,11 @@ export function tripTogether(
   draw: () => number,
 ): void {
   if (breakerState(breaker, now) !== "CLOSED") return;
-  const { options, window } = breaker;
-  advanceWindow(window, breaker.at);
-  if (isTripped({ options, window: withOthers(window, others) })) open(breaker, draw);
-}
-
-/** The window with the calls of other nodes in its totals. The calls of each bucket stay. */
-function withOthers(window: CountWindow, { calls, failures, slowCalls }: CallCounts): CountWindow {
-  const totals = window.totals.slice();
-  totals[CALLS] = calls + totalOf(window, CALLS);
-  totals[FAILURES] = failures + totalOf(window, FAILURES);
-  totals[SLOW] = slowCalls + totalOf(window, SLOW);
-  return { ...window, totals };
+  const own = callCounts(breaker, breaker.at);
+  const calls = own.calls + others.calls;
+  const failures = own.failures + others.failures;
+  const slowCalls = own.slowCalls + others.slowCalls;
+  if (reachesLimits(breaker, calls, failures, slowCalls)) open(breaker, draw);
 }
 
 function open(breaker: Breaker, draw: () => number): void {

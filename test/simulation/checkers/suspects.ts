@@ -24,13 +24,15 @@ export function suspects(): Checker {
         nodeOf.delete(taskId);
         if (node !== undefined) suspectOf.delete(node);
       }
-      for (const { taskId, abandonedCount } of result.claims.flatMap(({ tasks }) => tasks)) {
-        if (abandonedCount < SUSPECT_AFTER) continue;
-        const other = suspectOf.get(batch.nodeId);
-        const isOnly = other === undefined;
-        assertThat(name, isOnly, () => `${batch.nodeId} runs ${taskId} while it runs ${other}`);
-        nodeOf.set(taskId, batch.nodeId);
-        suspectOf.set(batch.nodeId, taskId);
+      for (const { tasks } of result.claims) {
+        for (const { taskId, abandonedCount } of tasks) {
+          if (abandonedCount < SUSPECT_AFTER) continue;
+          const other = suspectOf.get(batch.nodeId);
+          const isOnly = other === undefined;
+          assertThat(name, isOnly, () => `${batch.nodeId} runs ${taskId} while it runs ${other}`);
+          nodeOf.set(taskId, batch.nodeId);
+          suspectOf.set(batch.nodeId, taskId);
+        }
       }
     },
   };

@@ -85,6 +85,11 @@ const postgres = [
       replace: ";",
     },
     {
+      name: "a report that arrives late brings back the lease of a retired node",
+      search: "is_leaving = true, round = excluded.round;",
+      replace: "is_leaving = true;",
+    },
+    {
       name: "the shares of a dead node are never free",
       search: "JOIN nodes n ON n.node_id = s.node_id AND n.lease_until > at",
       replace: "JOIN nodes n ON n.node_id = s.node_id",
@@ -132,6 +137,16 @@ const redis = [
       name: "a report that arrives late replaces a newer one",
       search: "report[6] < before[5]",
       replace: "report[6] < 0",
+    },
+    {
+      name: "a report that arrives late brings back the lease of a retired node",
+      search: "cmsgpack.pack({ now, 0, 1, boot, ${RETIRED_ROUND} })",
+      replace: "cmsgpack.pack({ now, 0, 1, boot, 0 })",
+    },
+    {
+      name: "a retired node is forgotten while its last report may be under way",
+      search: "and ${RETIRED_MS} or 0",
+      replace: "and 0 or 0",
     },
     {
       name: "the claims of a dead node are never rescued",

@@ -10,8 +10,8 @@ export const tables = [
     },
     {
       name: "count ignores the tenant",
-      search: ".filter((place) => place.tenantId === tenantId)",
-      replace: "",
+      search: "this.#places.ofFirst(tenantId)",
+      replace: "[...this.#places.values()]",
     },
     {
       name: "a task that was removed is still claimed",
@@ -128,8 +128,8 @@ export const tables = [
     },
     {
       name: "a sweep exceeds its limit",
-      search: "    if (removed >= limit) return removed;\n",
-      replace: "",
+      search: "    if (removed >= limit) break;\n    const { status",
+      replace: "    const { status",
     },
   ]),
   inService("stores/memory/memory-destinations.ts", [

@@ -87,7 +87,7 @@ export class Exchange {
     this.#stopHints?.();
   }
 
-  /** Resolves when no report is under way. After `retire`, a report would bring the lease back. */
+  /** Resolves when no report is under way. After `retire`, the store would reject it. */
   async settled(): Promise<void> {
     await this.#running?.catch(() => {});
   }

@@ -23,6 +23,8 @@ const LATER = T0 + 3_600_000;
 interface HeldCommit {
   readonly batch: Batch;
   readonly release: () => Promise<void>;
+  /** The response is lost; the commit may have happened. */
+  readonly lose: () => void;
 }
 
 interface Options {
@@ -45,8 +47,9 @@ async function setup({ exclusive = false, overlapItems, holds, prepare }: Option
   const test = { fails: false, claimChecks: 0 };
   const isHeld = holds ?? (({ creates }: Batch) => creates.length > 0);
   const hold = (batch: Batch) =>
-    new Promise<CommitResult>((resolve) => {
-      held.push({ batch, release: async () => resolve(await inner.commit(batch)) });
+    new Promise<CommitResult>((resolve, reject) => {
+      const release = async () => resolve(await inner.commit(batch));
+      held.push({ batch, release, lose: () => reject(new Error("lost")) });
     });
   const store: Store = wrapped(inner, {
     commit: (batch) => {
@@ -63,15 +66,20 @@ async function setup({ exclusive = false, overlapItems, holds, prepare }: Option
   const engine = await Engine.open(options);
   await engine.start();
   const stored: number[] = [];
+  const failed: number[] = [];
   const enqueue = (count: number) => {
     for (let n = 0; n < count; n++) {
       const task = pinnedTask({ createdAt: T0, scheduledAt: LATER });
-      const done = () => void stored.push(n);
-      engine.create(task, null, done, () => {});
+      engine.create(
+        task,
+        null,
+        () => void stored.push(n),
+        () => void failed.push(n),
+      );
     }
   };
   const sizes = () => held.map(({ batch: { creates } }) => creates.length);
-  return { clock, held, stored, enqueue, sizes, test };
+  return { clock, engine, inner, held, stored, failed, enqueue, sizes, test };
 }
 
 it("a second commit starts beside the first one, and its result waits for the first", async () => {
@@ -86,6 +94,40 @@ it("a second commit starts beside the first one, and its result waits for the fi
   await clock.advance(1);
   expect(stored).toEqual(Array.from({ length: 500 }, (_, n) => n));
 });
+
+const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n);
+
+it.each([
+  ["before", [0, 1]],
+  ["after", [1, 0]],
+] as const)(
+  "the first commit fails %s the second succeeds: only its items fail, and the engine works on",
+  async (_, order) => {
+    const { clock, engine, inner, held, stored, failed, enqueue, sizes, test } = await setup();
+    enqueue(500);
+    await clock.advance(1);
+    for (const index of order) {
+      if (index === 0) held[0]?.lose();
+      else await held[1]?.release();
+      await clock.advance(1);
+    }
+    expect(failed).toEqual(upTo(0, 256));
+    expect(stored).toEqual(upTo(256, 500));
+    expect(inner.all()).toHaveLength(244);
+    // The failure began a pause, which the success of the second one must not leave behind.
+    enqueue(1);
+    await clock.advance(2000);
+    expect(sizes()).toEqual([256, 244, 1]);
+    await held[2]?.release();
+    await clock.advance(1);
+    expect(stored.at(-1)).toBe(0);
+    // A claim of the lost commit may be stored, so the node compares its claims with the store.
+    const checks = test.claimChecks;
+    await clock.advance(4000);
+    expect(test.claimChecks).toBeGreaterThan(checks);
+    await engine.stop(0);
+  },
+);
 
 it("no third commit starts, and few items wait for the next commit", async () => {
   const { clock, held, enqueue, sizes } = await setup();

@@ -18,7 +18,7 @@ export interface NodeReport {
   readonly nodeId: string;
   /**
    * Increases with each report of the node. A call that was reported as failed may reach the store later
-   * than the next one. A shared store rejects it then, and nothing changes.
+   * than the next one, or than `retire`. A shared store rejects it then, and nothing changes.
    */
   readonly round: number;
   /** Engine time, for `latestAt`. */
@@ -178,5 +178,11 @@ export function reserveRate(
   return { reservation: { startAt, count }, nextAt: startAt + count * intervalMs };
 }
 
-/** The error of a report that arrives after a later one of the same node. */
+/** The round of a retired node in a shared store: every report that arrives later is older. */
+export const RETIRED_ROUND: number = Number.MAX_SAFE_INTEGER;
+
+/** A shared store knows a retired node for this long. No report of it is under way afterwards. */
+export const RETIRED_MS = 60_000;
+
+/** The error of a report that arrives after a later one of the same node, or after `retire`. */
 export const LATE_REPORT = "a later report of the node was stored";

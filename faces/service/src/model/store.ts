@@ -75,7 +75,11 @@ export interface Store {
   /** Renews the lease of a node, and exchanges what nodes of a fleet must know of each other. */
   renew(report: NodeReport): Promise<Renewal>;
 
-  /** Removes the node's lease. The claims that the node still holds then count as lapsed. */
+  /**
+   * Ends the node's lease for good: a process that starts again is another node. The claims that the
+   * node still holds then count as lapsed. A shared store rejects the reports of the node that arrive
+   * later, for a minute at least.
+   */
   retire(nodeId: string): Promise<void>;
 
   /**

@@ -182,6 +182,23 @@ export function fleetConformance(store: () => Store): void {
       expect(await store().lapsed(query)).toHaveLength(1);
     });
 
+    it("of a retired node do not come back with a report that arrives late", async () => {
+      // The calls of an exclusive store run in order.
+      if (store().exclusive) return;
+      const late = report("node-1");
+      const first = report("node-3");
+      await store().renew(report("node-1"));
+      await store().retire("node-1");
+      await store().retire("node-3");
+      await expect(store().renew(late)).rejects.toThrow(LATE_REPORT);
+      // Also the next report, the first one of a node, and after the removal of unused rows.
+      await expect(store().renew(report("node-1"))).rejects.toThrow(LATE_REPORT);
+      await expect(store().renew(first)).rejects.toThrow(LATE_REPORT);
+      await store().removeUnused({ now: T0, limit: 100, cursor: undefined });
+      await expect(store().renew(late)).rejects.toThrow(LATE_REPORT);
+      expect((await store().renew(report("node-2"))).nodes).toEqual(["node-2"]);
+    });
+
     it("follow the clock of the store", async () => {
       const before = await store().clock();
       const { now } = await store().renew(report("node-1", { now: before }));

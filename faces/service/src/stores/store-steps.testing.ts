@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import type { Batch, Create, Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
+import { LATE_REPORT } from "../model/node-report.ts";
 import { partitionByteOf as byteOf, partitionByteOfKey } from "../model/partition.ts";
 import type { Store } from "../model/store.ts";
 import { PRESET_VERSION } from "../model/store.ts";
@@ -229,10 +230,16 @@ export class StepRunner {
 
   async #renew({ kind: _, nodeId, ...fields }: Extract<Step, { kind: "renew" }>): Promise<unknown> {
     const partitions = partitionsOf(this.#store);
-    const { now, ...renewal } = await this.#store.renew(
-      report(nodeId, { ...fields, now: this.#now, partitions }),
-    );
-    return { ...renewal, hasClock: now > 0 };
+    try {
+      const { now, ...renewal } = await this.#store.renew(
+        report(nodeId, { ...fields, now: this.#now, partitions }),
+      );
+      return { ...renewal, hasClock: now > 0 };
+    } catch (error) {
+      // The node is retired.
+      if (error instanceof Error && error.message.includes(LATE_REPORT)) return LATE_REPORT;
+      throw error;
+    }
   }
 
   async #lapsed(nodeId: string): Promise<unknown> {

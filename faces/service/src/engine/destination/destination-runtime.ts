@@ -155,7 +155,7 @@ export class DestinationRuntime {
   followFleet(now: number): void {
     const admission = this.#admission;
     if (admission === undefined) return;
-    this.fleetState.shareBudget(admission.guards, guardOptionsOf(this.document), now);
+    this.fleetState.shareBudget(admission.guards, this.document, now);
     if (this.#fleet.takesAll) admission.share = undefined;
     else admission.share ??= NO_SHARE;
   }

@@ -106,7 +106,11 @@ export class FleetState {
   }
 
   /** The retry budget is divided among the nodes. `options`: those of the whole budget. */
-  shareBudget({ retryBudget }: Guards, { retryBudget: whole }: GuardOptions, now: number): void {
+  shareBudget(
+    { retryBudget }: Guards,
+    { retryBudget: whole }: Pick<GuardOptions, "retryBudget">,
+    now: number,
+  ): void {
     this.#dividedAt = now;
     if (!retryBudget || !whole) return;
     const place = this.#fleet.budgetPlace(windowOf(whole), now);

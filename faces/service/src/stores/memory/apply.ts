@@ -20,9 +20,10 @@ import {
 } from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { KEY_RETENTION_MS, PRESET_VERSION } from "../../model/store.ts";
-import { isEnded, type NewTask, type TaskState } from "../../model/task.ts";
+import { isEnded, type NewTask } from "../../model/task.ts";
 import { keyOf, type Row } from "./rows.ts";
 import type { Tables, Writer } from "./tables.ts";
+import { copyOf, freshState } from "./task-state.ts";
 
 export function applyDestination(
   tables: Tables,
@@ -103,36 +104,14 @@ function insert(
   return { kind: "created", started: claimed ? start(tables, row, writer) : null, row: other };
 }
 
-function freshState(task: NewTask): TaskState {
-  return {
-    status: "PENDING",
-    reason: null,
-    lane: "first",
-    attemptNumber: 0,
-    nextAttemptAt: task.scheduledAt,
-    claimEpoch: 0,
-    claimedBy: null,
-    claimedAt: null,
-    lastDelayMs: 0,
-    abandonedCount: 0,
-    cancelRequestedAt: null,
-    lastStatus: null,
-    lastError: null,
-    redrivenTo: null,
-    finishedAt: null,
-  };
-}
-
 function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
-  const { attemptNumber, claimEpoch } = row.state;
-  tables.rows.move(row, {
-    ...row.state,
-    status: "IN_FLIGHT",
-    attemptNumber: attemptNumber + 1,
-    claimEpoch: claimEpoch + 1,
-    claimedBy: nodeId,
-    claimedAt: now,
-  });
+  const started = copyOf(row.state);
+  started.status = "IN_FLIGHT";
+  started.attemptNumber++;
+  started.claimEpoch++;
+  started.claimedBy = nodeId;
+  started.claimedAt = now;
+  tables.rows.move(row, started);
   return startedTaskOf(row);
 }
 
@@ -147,22 +126,22 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
   if (attempt !== null) row.attempts.push(attempt);
   const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;
   const ended = status !== "PENDING";
-  tables.rows.move(row, {
-    ...row.state,
-    status,
-    reason: status === settle.status ? settle.reason : "aborted",
-    lane: settle.lane,
-    attemptNumber: row.state.attemptNumber - (attempt === null ? 1 : 0),
-    nextAttemptAt: ended ? row.state.nextAttemptAt : settle.nextAttemptAt,
-    claimEpoch: settle.claimEpoch + 1,
-    claimedBy: null,
-    claimedAt: null,
-    lastDelayMs: settle.lastDelayMs,
-    abandonedCount: settle.abandonedCount,
-    lastStatus: attempt === null ? row.state.lastStatus : attempt.responseStatus,
-    lastError: attempt === null ? (settle.lastError ?? row.state.lastError) : attempt.errorMessage,
-    finishedAt: ended ? now : null,
-  });
+  const settled = copyOf(row.state);
+  settled.status = status;
+  settled.reason = status === settle.status ? settle.reason : "aborted";
+  settled.lane = settle.lane;
+  if (attempt === null) settled.attemptNumber--;
+  if (!ended) settled.nextAttemptAt = settle.nextAttemptAt;
+  settled.claimEpoch = settle.claimEpoch + 1;
+  settled.claimedBy = null;
+  settled.claimedAt = null;
+  settled.lastDelayMs = settle.lastDelayMs;
+  settled.abandonedCount = settle.abandonedCount;
+  if (attempt !== null) settled.lastStatus = attempt.responseStatus;
+  settled.lastError =
+    attempt === null ? (settle.lastError ?? settled.lastError) : attempt.errorMessage;
+  settled.finishedAt = ended ? now : null;
+  tables.rows.move(row, settled);
   if (ended) end(tables, row, settle.onEnd, now);
   return status;
 }

@@ -2,6 +2,7 @@
  * Memory nodes: the nodes of the memory store: their leases, their shares of the limits, and the hints
  * that they leave for each other.
  */
+
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { LaneDue } from "../../model/lane-due.ts";
 import {
@@ -14,11 +15,14 @@ import {
   type OtherNodes,
   type RateReservation,
   type RateUse,
+  RETIRED_MS,
+  RETIRED_ROUND,
   type Renewal,
   reserveRate,
   type SlotUse,
 } from "../../model/node-report.ts";
 import type { HintListener } from "../../model/store.ts";
+import { PairMap } from "./pair-map.ts";
 import { keyOf } from "./rows.ts";
 
 interface Node {
@@ -27,6 +31,8 @@ interface Node {
   readonly takesAll: boolean;
   readonly isLeaving: boolean;
 }
+
+const RETIRED = { round: RETIRED_ROUND, takesAll: false, isLeaving: true } as const;
 
 /** What a node has of a destination. */
 interface Slot {
@@ -51,7 +57,7 @@ export class MemoryNodes {
   readonly #rows: ReadonlyMap<string, DestinationRow>;
   readonly #nodes = new Map<string, Node>();
   /** By destination, then by node. */
-  readonly #slots = new Map<string, Map<string, Slot>>();
+  readonly #slots = new PairMap<Map<string, Slot>>();
   /** The next free token of each rate. */
   readonly #nextTokenAt = new Map<string, number>();
   readonly #hints = new Map<string, DueHint>();
@@ -82,15 +88,26 @@ export class MemoryNodes {
   }
 
   retire(nodeId: string): void {
+    this.#remove(nodeId);
+    // The calls of an exclusive store run in order, so no report arrives late.
+    if (!this.#isExclusive) this.#nodes.set(nodeId, { ...RETIRED, leaseUntil: this.#clock() });
+    this.#tell(null);
+  }
+
+  #remove(nodeId: string): void {
     this.#nodes.delete(nodeId);
     for (const slots of this.#slots.values()) slots.delete(nodeId);
-    this.#tell(null);
   }
 
   /** Removes nodes without a lease, unless they still hold claims. Returns how many. */
   removeUnused(hasClaims: (nodeId: string) => boolean): number {
-    const unused = [...this.#nodes.keys()].filter((id) => !this.hasLease(id) && !hasClaims(id));
-    for (const nodeId of unused) this.retire(nodeId);
+    const now = this.#clock();
+    const isOver = ({ round, leaseUntil }: Node) =>
+      leaseUntil + (round === RETIRED_ROUND ? RETIRED_MS : 0) <= now;
+    const ended = [...this.#nodes].filter(([, node]) => isOver(node)).map(([nodeId]) => nodeId);
+    const unused = ended.filter((nodeId) => !hasClaims(nodeId));
+    for (const nodeId of unused) this.#remove(nodeId);
+    if (unused.length > 0) this.#tell(null);
     return unused.length;
   }
 
@@ -147,8 +164,8 @@ export class MemoryNodes {
     report: DestinationReport,
     { nodeId, others: live, isTaken, now }: Fleet,
   ): DestinationShare {
-    const key = keyOf(report.tenantId, report.name);
-    const slots = this.#slotsOf(key);
+    const { tenantId, name } = report;
+    const slots = this.#slotsOf(tenantId, name);
     const others: Slot[] = [];
     for (const id of live) {
       const slot = slots.get(id);
@@ -160,6 +177,7 @@ export class MemoryNodes {
     const retrySlots = Math.min(retries, maxRetries);
     if (isUnused(report)) slots.delete(nodeId);
     else slots.set(nodeId, { report, slots: granted, retrySlots });
+    const key = keyOf(tenantId, name);
     const row = this.#rows.get(key);
     return {
       row: row === undefined || row.version === report.version ? null : row,
@@ -171,11 +189,11 @@ export class MemoryNodes {
     };
   }
 
-  #slotsOf(key: string): Map<string, Slot> {
-    const known = this.#slots.get(key);
+  #slotsOf(tenantId: string, name: string): Map<string, Slot> {
+    const known = this.#slots.get(tenantId, name);
     if (known !== undefined) return known;
     const slots = new Map<string, Slot>();
-    this.#slots.set(key, slots);
+    this.#slots.set(tenantId, name, slots);
     return slots;
   }
 

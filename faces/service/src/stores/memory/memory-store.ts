@@ -174,21 +174,28 @@ function discard({ rows }: Tables, tenantId: string, taskIds: readonly string[])
   return dead.length;
 }
 
-function sweep({ rows, keys }: Tables, retention: Retention): number {
+function sweep(tables: Tables, retention: Retention): number {
+  const { now, limit } = retention;
+  let removed = sweepTasks(tables, retention);
+  for (const [key, { expiresAt }] of tables.keys) {
+    if (removed >= limit) break;
+    if (expiresAt > now) continue;
+    tables.keys.delete(key);
+    removed++;
+  }
+  return removed;
+}
+
+function sweepTasks({ rows }: Tables, retention: Retention): number {
   const { now, endedBefore, deadBefore, limit } = retention;
+  if (!rows.mayHaveEndedBefore(Math.max(endedBefore, deadBefore))) return 0;
   let removed = 0;
   for (const row of rows.all()) {
-    if (removed >= limit) return removed;
+    if (removed >= limit) break;
     const { status, finishedAt } = row.state;
     const before = status === "EXHAUSTED" ? deadBefore : endedBefore;
     if (!isEnded(status) || (finishedAt ?? now) >= before) continue;
     rows.remove(row);
-    removed++;
-  }
-  for (const [key, { expiresAt }] of keys) {
-    if (removed >= limit) break;
-    if (expiresAt > now) continue;
-    keys.delete(key);
     removed++;
   }
   return removed;

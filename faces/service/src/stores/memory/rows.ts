@@ -5,15 +5,17 @@
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
 import { partitionOf } from "../../model/partition.ts";
-import type {
-  AttemptLog,
-  Lane,
-  NewTask,
-  RetryTask,
-  TaskState,
-  TaskStatus,
+import {
+  type AttemptLog,
+  isEnded,
+  type Lane,
+  type NewTask,
+  type RetryTask,
+  type TaskState,
+  type TaskStatus,
 } from "../../model/task.ts";
 import type { TaskCounts } from "../../model/task-query.ts";
+import { PairMap } from "./pair-map.ts";
 import { wholeTask } from "./whole-task.ts";
 
 /** A task as stored. Mutable; used only in this folder. */
@@ -86,14 +88,18 @@ function countsOf({ counts }: Place): TaskCounts {
 
 export class Rows {
   readonly #partitions: number;
-  readonly #byId = new Map<string, Row>();
+  /** By tenant and task. */
+  readonly #byId = new PairMap<Row>();
   readonly #byRef = new Map<number, Row>();
   readonly #claimed = new Set<Row>();
-  readonly #places = new Map<string, Place>();
+  /** By tenant and destination. */
+  readonly #places = new PairMap<Place>();
   /** In the order of creation. */
   readonly #queues = new Set<LaneQueue>();
   #lastRef = 0;
   #lastQueue = 0;
+  /** No task ended earlier. Not raised when tasks are removed. */
+  #firstEndAt = Number.POSITIVE_INFINITY;
 
   constructor(partitions: number) {
     this.#partitions = partitions;
@@ -104,14 +110,14 @@ export class Rows {
     const partition = this.partitionOf(task.taskId);
     const ref = ++this.#lastRef;
     const row: Row = { ref, place, partition, task, state, attempts: [], whole: undefined };
-    this.#byId.set(keyOf(task.tenantId, task.taskId), row);
+    this.#byId.set(task.tenantId, task.taskId, row);
     this.#byRef.set(row.ref, row);
     this.#enter(row);
     return row;
   }
 
   find(tenantId: string, taskId: string): Row | undefined {
-    return this.#byId.get(keyOf(tenantId, taskId));
+    return this.#byId.get(tenantId, taskId);
   }
 
   at(ref: number): Row | undefined {
@@ -128,15 +134,15 @@ export class Rows {
 
   remove(row: Row): void {
     this.#leave(row);
-    this.#byId.delete(keyOf(row.task.tenantId, row.task.taskId));
+    this.#byId.delete(row.task.tenantId, row.task.taskId);
     this.#byRef.delete(row.ref);
     const { tenantId, destination } = row.place;
-    if (isEmpty(row.place)) this.#places.delete(keyOf(tenantId, destination));
+    if (isEmpty(row.place)) this.#places.delete(tenantId, destination);
   }
 
   /** The destination, if it has tasks. */
   place(tenantId: string, destination: string): Place | undefined {
-    return this.#places.get(keyOf(tenantId, destination));
+    return this.#places.get(tenantId, destination);
   }
 
   /** The earliest waiting task of a lane in one partition. */
@@ -175,13 +181,18 @@ export class Rows {
     return this.#byRef.values();
   }
 
+  /** False: no task ended before `at`. True: one may have. */
+  mayHaveEndedBefore(at: number): boolean {
+    return this.#firstEndAt < at;
+  }
+
   claimed(): Iterable<Row> {
     return this.#claimed;
   }
 
   /** The counts of each destination that has tasks. */
   counts(tenantId: string): ReadonlyMap<string, TaskCounts> {
-    const own = [...this.#places.values()].filter((place) => place.tenantId === tenantId);
+    const own = this.#places.ofFirst(tenantId);
     return new Map(own.map((place) => [place.destination, countsOf(place)]));
   }
 
@@ -194,6 +205,7 @@ export class Rows {
   #enter(row: Row): void {
     const { state, ref, place } = row;
     place.counts[state.status]++;
+    if (isEnded(state.status)) this.#firstEndAt = Math.min(this.#firstEndAt, state.finishedAt ?? 0);
     if (state.status === "IN_FLIGHT") this.#claimed.add(row);
     if (state.status !== "PENDING") return;
     this.#queueFor(row).waiting.push({ dueAt: state.nextAttemptAt, ref, row });
@@ -205,11 +217,10 @@ export class Rows {
   }
 
   #placeFor(tenantId: string, destination: string): Place {
-    const key = keyOf(tenantId, destination);
-    const known = this.#places.get(key);
+    const known = this.#places.get(tenantId, destination);
     if (known !== undefined) return known;
     const place = emptyPlace(tenantId, destination);
-    this.#places.set(key, place);
+    this.#places.set(tenantId, destination, place);
     return place;
   }
 

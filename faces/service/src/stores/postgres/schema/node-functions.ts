@@ -2,7 +2,7 @@
  * Node functions: the exchange that a node makes about once a second: its lease, hints, and its
  * shares of the limits. Leases are judged by the server's clock, read after all locks were taken.
  */
-import { LATE_REPORT } from "../../../model/node-report.ts";
+import { LATE_REPORT, RETIRED_ROUND } from "../../../model/node-report.ts";
 
 export const NODE_FUNCTIONS = `
 CREATE FUNCTION clock_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -176,13 +176,17 @@ BEGIN
     'hints', hints_for(wanted, max_hints), 'shares', granted);
 END $$;
 
+-- Ends the lease of a node for good: every report that arrives later is too old.
 CREATE FUNCTION retire_node(me text) RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT SET lock_timeout = 3000
 AS $$
 BEGIN
   PERFORM make_durable();
   PERFORM pg_advisory_xact_lock(nodes_lock());
-  DELETE FROM nodes WHERE node_id = me;
+  INSERT INTO nodes AS n (node_id, lease_until, takes_all, is_leaving, round)
+  VALUES (me, clock_ms(), false, true, ${RETIRED_ROUND})
+  ON CONFLICT (node_id) DO UPDATE SET lease_until = excluded.lease_until, takes_all = false,
+    is_leaving = true, round = excluded.round;
   DELETE FROM shares WHERE node_id = me;
 END $$;
 `;

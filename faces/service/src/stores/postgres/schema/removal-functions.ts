@@ -2,6 +2,7 @@
  * Removal functions: remove tasks and keys whose retention is over, whole days of attempts, and rows
  * that nothing uses. Each call examines a bounded number of rows.
  */
+import { RETIRED_MS, RETIRED_ROUND } from "../../../model/node-report.ts";
 
 export const REMOVAL_FUNCTIONS = `
 CREATE FUNCTION days_lock() RETURNS bigint LANGUAGE sql STABLE AS
@@ -179,7 +180,8 @@ BEGIN
   DELETE FROM claimants WHERE node_id = node;
 END $$;
 
--- Removes a node without a lease and without claims, and what it had of the limits.
+-- Removes nodes without a lease and without claims, retired ones later than others, and what they had
+-- of the limits.
 CREATE FUNCTION remove_unused_nodes() RETURNS int LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET lock_timeout = 1000
 AS $$
@@ -188,7 +190,8 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock(nodes_lock());
   PERFORM remove_claimant(lapsed) FROM unnest(lapsed_nodes('')) lapsed;
-  unused := ARRAY(SELECT n.node_id FROM nodes n WHERE n.lease_until <= clock_ms()
+  unused := ARRAY(SELECT n.node_id FROM nodes n
+    WHERE n.lease_until + CASE n.round WHEN ${RETIRED_ROUND} THEN ${RETIRED_MS} ELSE 0 END <= clock_ms()
     AND NOT EXISTS (SELECT FROM claimants c WHERE c.node_id = n.node_id));
   DELETE FROM nodes WHERE node_id = ANY (unused);
   DELETE FROM shares WHERE node_id = ANY (unused);

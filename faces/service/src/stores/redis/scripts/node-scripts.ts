@@ -5,7 +5,7 @@
  * `:sh:DESTINATION` holds what each node has of a destination, and `r:calls` and `r:retries`: the next
  * token of each rate that nobody has reserved.
  */
-import { LATE_REPORT, RESERVED_MS } from "../../../model/node-report.ts";
+import { LATE_REPORT, RESERVED_MS, RETIRED_MS, RETIRED_ROUND } from "../../../model/node-report.ts";
 import { script } from "./script.ts";
 
 /** Shares of a destination that no node reports are forgotten after a day. */
@@ -38,14 +38,28 @@ return found
 `,
 );
 
-/** Removes nodes whose lease has ended. Returns how many. */
+/** Ends the lease of a node for good: every report that arrives later is too old. */
+export const RETIRE = script(
+  NODE_FUNCTIONS,
+  `
+local before = read(control .. ':nodes', ARGV[1])
+local boot = before and before[4] or redis.call('HINCRBY', control .. ':m', 'boot', 1)
+redis.call('HSET', control .. ':nodes', ARGV[1], cmsgpack.pack({ now, 0, 1, boot, ${RETIRED_ROUND} }))
+return 1
+`,
+);
+
+/** Removes nodes whose lease has ended, retired ones later than others. Returns how many. */
 export const REMOVE_LAPSED = script(
   NODE_FUNCTIONS,
   `
 local removed = 0
 for _, id in ipairs(ARGV) do
   local node = read(control .. ':nodes', id)
-  if node and node[1] <= now then removed = removed + redis.call('HDEL', control .. ':nodes', id) end
+  local keptMs = node and node[5] == ${RETIRED_ROUND} and ${RETIRED_MS} or 0
+  if node and node[1] + keptMs <= now then
+    removed = removed + redis.call('HDEL', control .. ':nodes', id)
+  end
 end
 return removed
 `,

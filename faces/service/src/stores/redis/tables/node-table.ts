@@ -16,7 +16,7 @@ import { rowOf } from "../rows/destination-codec.ts";
 import { ALL_PARTITIONS, joined, type Keys } from "../rows/keys.ts";
 import { type Packable, pack, type Unpacked, unpackList } from "../rows/message-pack.ts";
 import { claimantOf, newTaskOf, startedOf, stateCells } from "../rows/task-codec.ts";
-import { HAVE_LEASES, RENEW } from "../scripts/node-scripts.ts";
+import { HAVE_LEASES, RENEW, RETIRE } from "../scripts/node-scripts.ts";
 import type { DestinationTable } from "./destination-table.ts";
 import type { HintTable } from "./hint-table.ts";
 
@@ -35,7 +35,7 @@ export function nodeTable(parts: NodeTableParts): NodeMethods {
     renew: (report) => link.replicated(() => renew(parts, report)),
     retire: (nodeId) =>
       link.replicated(async () => {
-        await link.call("hdel", `${keys.control}:nodes`, nodeId);
+        await link.run(RETIRE, [keys.control], [nodeId]);
         hints.publish(null);
       }),
     ...claimMethods(parts),
