@@ -186,6 +186,14 @@ test.each(VIEWS)("%s fits a phone without horizontal scrolling", async (view) =>
   await page.context().close();
 });
 
+test("on a phone, the menu shows the open page", async () => {
+  const { page } = await openPage(browser, service.url, { viewport: { width: 390, height: 844 } });
+  const box = await page.locator(".pages [aria-current]").boundingBox();
+  expect(await page.locator(".pages [aria-current]").textContent()).toBe("Simulator");
+  expect(box?.x).toBeGreaterThanOrEqual(0);
+  expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
+});
+
 test("reduced motion disables all transitions and animations", async () => {
   const { page } = await openPage(browser, service.url, { reducedMotion: "reduce" });
   await settled(page);

@@ -1,5 +1,6 @@
 /** Header: the name of the product, the menu of pages, and what the open page adds. */
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { menuPageOf, menuPages, type PageName } from "./pages.ts";
 
 /** True if a service serves this page. It marks the document; a static host does not. */
@@ -17,13 +18,19 @@ interface HeaderProps {
 export function Header({ page, onOpen, children }: HeaderProps) {
   const served = isServed();
   const current = menuPageOf(page);
+  const menu = useRef<HTMLElement>(null);
+  // On a phone, the menu is wider than the screen.
+  useEffect(() => {
+    const link = menu.current?.querySelector("[aria-current]");
+    link?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [current]);
   return (
     <header class="header">
       <span class="brand">
         <img src="./icon.svg" alt="" width="20" height="20" />
         Redrive
       </span>
-      <nav aria-label="Pages" class="pages">
+      <nav ref={menu} aria-label="Pages" class="pages">
         {menuPages
           .filter(({ name }) => served || name === "simulator")
           .map(({ name, label }) => (

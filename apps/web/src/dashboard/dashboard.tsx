@@ -73,10 +73,6 @@ export function startDashboard(element: HTMLElement): void {
 
 function Dashboard() {
   const { page } = route.value;
-  useEffect(() => {
-    const link = document.querySelector('.pages [aria-current="page"]');
-    link?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [page]);
   return (
     <>
       <button

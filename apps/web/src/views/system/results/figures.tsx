@@ -101,7 +101,7 @@ function Goodput({ report }: { readonly report: Report }) {
       label="Goodput after"
       value={rateOf(after.succeeded, after.ms)}
       note={`during ${rateOf(during.succeeded, during.ms)}${offered}`}
-      tone="accent"
+      tone={after.succeeded === 0 && after.offered > 0 ? "bad" : "accent"}
     />
   );
 }
