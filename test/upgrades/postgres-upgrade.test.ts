@@ -5,6 +5,7 @@
 // needs: postgres
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { LATE_REPORT } from "../../faces/service/src/model/node-report.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { testServer } from "../../faces/service/src/stores/postgres/postgres-server.testing.ts";
 import { postgresStore } from "../../faces/service/src/stores/postgres/postgres-store.ts";
@@ -12,8 +13,10 @@ import { SCHEMA_VERSION } from "../../faces/service/src/stores/postgres/schema/m
 import {
   batch,
   claimOf,
+  create,
   dueLanes,
   partitionsOf,
+  report,
   settle,
 } from "../../faces/service/src/stores/store.testing.ts";
 import { startOlderNode } from "./postgres/older-node.ts";
@@ -37,6 +40,29 @@ async function tasksOf(store: Store, tenantId: string) {
   const { tasks } = await store.query.list(tenantId, {}, { limit: 100 });
   return new Map(tasks.map((task) => [task.idempotencyKey ?? task.taskId.slice(-2), task]));
 }
+
+describe("a PostgreSQL store of schema 3", () => {
+  it("gets the functions of this version, and keeps its tasks", async () => {
+    const url = await server.nextUrl();
+    const schema = new URL(url).searchParams.get("schema") ?? "";
+    const before = await postgresStore(url);
+    const { task } = create();
+    await before.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
+    await before.close();
+    // Its tables are those of this version, but a retired node was forgotten.
+    await server.run(`UPDATE ${schema}.schema_version SET version = 3;
+      CREATE OR REPLACE FUNCTION ${schema}.retire_node(me text) RETURNS void LANGUAGE sql
+      AS $$ DELETE FROM ${schema}.nodes WHERE node_id = me $$`);
+    const store = await postgresStore(url);
+    expect(await server.run(`SELECT version FROM ${schema}.schema_version`)).toEqual([
+      { version: SCHEMA_VERSION },
+    ]);
+    expect((await store.query.get(task.tenantId, task.taskId))?.status).toBe("PENDING");
+    await store.retire("node-1");
+    await expect(store.renew(report("node-1"))).rejects.toThrow(LATE_REPORT);
+    await store.close();
+  });
+});
 
 describe("a PostgreSQL store of schema 2", () => {
   it("is upgraded with the state of every task", async () => {

@@ -27,7 +27,8 @@ const EARLIER_FUNCTIONS = [
   ...["add_attempt_day", "remove_attempt_day", "remove_tasks", "sweep_tasks", "discard_tasks"],
   ...["merge_counts", "remove_destination", "remove_unused_destinations", "remove_unused_nodes"],
   ...["is_policy_used", "remove_policy", "remove_inline", "item_lock", "is_open_transaction"],
-  "prepare_enqueue",
+  ...["prepare_enqueue", "unusual_settles", "refused_claims", "claimant_lock", "add_claimant"],
+  ...["remove_claimant", "lapsed_nodes", "add_steps"],
 ];
 
 const DROP_EARLIER = `
@@ -41,7 +42,7 @@ BEGIN
     EXECUTE format('DROP FUNCTION %s', f);
   END LOOP;
 END $$;
-DROP TYPE IF EXISTS new_task, places, settlement, verdict, commit_row;
+DROP TYPE IF EXISTS new_task, places, settlement, verdict, commit_row, steps;
 `;
 
 export const FUNCTIONS = [
