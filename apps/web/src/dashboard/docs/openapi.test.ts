@@ -37,7 +37,7 @@ test("operations are grouped by tag, with their fields and problems", () => {
     ["tasks", 2],
     ["settings", 1],
   ]);
-  const [get, post] = docs.groups[0]?.operations ?? [];
+  const [post, get] = docs.groups[0]?.operations ?? [];
   expect(get).toMatchObject({
     method: "GET",
     statuses: ["200"],
@@ -60,7 +60,7 @@ test("a search finds paths, summaries and tags", () => {
 });
 
 test("each operation has a command", () => {
-  const [get, post] = docs.groups[0]?.operations ?? [];
+  const [post, get] = docs.groups[0]?.operations ?? [];
   expect(get && curlOf(get, "http://x/")).toBe("curl 'http://x/tasks/{taskId}'");
   expect(post && curlOf(post, "http://x/")).toBe(
     "curl --json '{ \"url\": … }' 'http://x/tasks/{taskId}'",

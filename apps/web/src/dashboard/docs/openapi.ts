@@ -35,7 +35,8 @@ export interface ApiDocs {
   readonly problems: readonly Problem[];
 }
 
-const METHODS = ["get", "post", "put", "delete"];
+/** Creating comes before reading. */
+const METHODS = ["post", "get", "put", "delete"];
 
 export function readDocs(openapi: unknown): ApiDocs {
   const document = partOf(openapi);
