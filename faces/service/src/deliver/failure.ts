@@ -136,7 +136,8 @@ function shortageOf(error: Error, errorClass: ErrorClass): Shortage | undefined 
   const found = errors.map((one) => SHORTAGES.get((one as NodeJS.ErrnoException).code));
   if (found.includes("node")) return "node";
   const { syscall = "" } = error as NodeJS.ErrnoException;
-  const isLookup = errorClass === "dns" || syscall.startsWith("query");
+  // With mDNS in its configuration, the system reports EINVAL for a lookup that could open no file.
+  const isLookup = errorClass === "dns" || syscall === "getaddrinfo" || syscall.startsWith("query");
   if (isLookup && lacksFiles()) return "node";
   return found.every((one) => one === "origin") ? "origin" : undefined;
 }
