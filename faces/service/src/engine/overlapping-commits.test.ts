@@ -144,12 +144,12 @@ it("no third commit starts, and few items wait for the next commit", async () =>
 
 it("an exclusive store gets one commit at a time", async () => {
   const { clock, held, enqueue, sizes } = await setup({ exclusive: true });
-  enqueue(200);
+  enqueue(500);
   await clock.advance(1);
-  expect(sizes()).toEqual([128]);
+  expect(sizes()).toEqual([256]);
   await held[0]?.release();
   await clock.advance(1);
-  expect(sizes()).toEqual([128, 72]);
+  expect(sizes()).toEqual([256, 244]);
 });
 
 /** Stores one task that was abandoned twice at each destination. */

@@ -16,12 +16,8 @@ import {
 import type { CommitQueue, CreateItem } from "./commit-queue.ts";
 import { type CommitContext, writeRowsFirst } from "./commit-results.ts";
 
-/**
- * A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. An embedded
- * store writes them on the main thread, which serves requests too, so it gets fewer.
- */
+/** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
-const MAX_EMBEDDED_ITEMS = 128;
 const MIN_CLAIMS = 64;
 
 export interface GatherParts extends CommitBatchParts {
@@ -39,13 +35,12 @@ export function gatherCommit(
 ): PendingCommit | undefined {
   const { node, scheduler, queue, store } = parts;
   const { now } = context;
-  const maxItems = store.exclusive ? MAX_EMBEDDED_ITEMS : MAX_ITEMS;
-  const items = queue.take(maxItems);
+  const items = queue.take(MAX_ITEMS);
   const { creates, settles, cancels, retryNows } = items;
   const count = creates.length + settles.length + cancels.length + retryNows.length;
   const mayClaim = node.isActive();
   const permits = creates.map((item) => (mayClaim ? permitFor(parts, item, now) : undefined));
-  const limit = Math.max(MIN_CLAIMS, maxItems - count);
+  const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
   const claims = mayClaim ? scheduler.planClaims(now, limit, mayClaimSuspect()) : [];
   const author = { now, nodeId: node.nodeId };
   const elsewhere = new Set<DestinationRuntime>();
