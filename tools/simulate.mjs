@@ -28,6 +28,8 @@ const BUNDLE = "share.mjs";
  * @param {number} seeds
  */
 export async function simulateSeeds(seeds) {
+  // The processes read it from their environment.
+  process.env["REDRIVE_SEEDS"] = String(seeds);
   const shares = availableParallelism();
   say(`Simulating ${seeds} seeds in ${shares} processes`);
   const startMs = performance.now();
