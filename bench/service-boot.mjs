@@ -2,12 +2,9 @@
  * Boot: starts a service on a file with a million waiting tasks and 100,000 destinations, in a child
  * process. Limits, from the start of the process: 2 s until it accepts tasks, 2 s until a due task
  * of the last destination is delivered, and 400 MiB of RSS. Once the port is open, no turn of the
- * event loop may keep the main thread busy for 50 ms; the calls of the service on these destinations
- * are listed with their own times. The file is kept in the temporary folder for ten minutes, because
- * building it takes longest.
- *
- * `BENCH_PENDING`, `BENCH_DESTINATIONS`: sizes. `BENCH_DUE`: the share of destinations whose tasks
- * are due at once; the others are due in the next 24 hours. `BENCH_GUARDS`: the share of
+ * event loop may keep the main thread busy for 50 ms. Calls on these destinations are listed with their
+ * times. `BENCH_PENDING`, `BENCH_DESTINATIONS`: sizes. `BENCH_DUE`: the share of destinations whose
+ * tasks are due at once; the others are due in the next 24 hours. `BENCH_GUARDS`: the share of
  * destinations with saved guard state.
  */
 import { fork } from "node:child_process";
@@ -205,7 +202,7 @@ if (process.argv[2] === "boot") {
   const version = "3";
   const name = `redrive-boot-${version}-${TASKS}-${DESTINATIONS}-${DUE}-${GUARDS}.db`;
   const kept = join(tmpdir(), name);
-  // Later, tasks that should wait are due.
+  // The file is kept, because building it takes longest. Later, tasks that should wait are due.
   const isFresh = existsSync(kept) && Date.now() - statSync(kept).mtimeMs < MAX_AGE_MS;
   if (!isFresh) {
     await inFolder(async (building) => {
