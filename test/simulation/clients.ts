@@ -90,8 +90,7 @@ export class Clients {
       (result) => {
         const taskId = result.kind === "replayed" ? result.taskId : newTask.taskId;
         const stored = this.#world.rawStore.peek(TENANT, taskId);
-        const at = this.#world.clock.now();
-        this.#world.check("createAcknowledged", at, stored, task.idempotencyKey, result);
+        this.#world.check("createAcknowledged", taskId, stored, task.idempotencyKey, result);
         this.#planFollowUp(taskId, task, retry);
       },
       retry,

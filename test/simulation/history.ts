@@ -52,9 +52,12 @@ export interface Checker {
   nodeStopped?(nodeId: string): void;
   /** An operator received this row as the result of a change. */
   destinationChanged?(at: number, row: DestinationRow): void;
-  /** A client received the result of its create. */
+  /**
+   * A client received the result of its create. `task`: as it is stored now; undefined if it is not,
+   * because retention has removed it since, or nothing was created.
+   */
   createAcknowledged?(
-    at: number,
+    taskId: string,
     task: RetryTask | undefined,
     key: string | null,
     result: CreateResult,

@@ -50,8 +50,7 @@ export class Redrivers {
       if (result.kind === "unknown-policy") return;
       const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
       const stored = this.#world.rawStore.peek(TENANT, taskId);
-      const at = this.#world.clock.now();
-      this.#world.check("createAcknowledged", at, stored, null, result);
+      this.#world.check("createAcknowledged", taskId, stored, null, result);
     };
     engine.create(redriven, null, onResult, () => {});
   }

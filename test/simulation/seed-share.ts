@@ -60,24 +60,39 @@ const REQUIRED_FAULTS = [
   "refused",
 ] as const;
 
-/** Throws the first violation, or what the seeds did not cover. */
+/** With this many failures, the other seeds would say nothing new. */
+const MAX_FAILURES = 5;
+
+/** Throws the violations of all seeds, or what the seeds did not cover. */
 export async function runShare(share: number, shares: number): Promise<void> {
   const coverage = new Coverage();
   const start = process.cpuUsage();
-  const parent = process.ppid;
-  await withoutStackTraces(async () => {
-    for (let seed = share; seed < SEEDS; seed += shares) {
-      await simulateSeed(seed, { coverage });
-      // A seed never waits for the event loop, so no event can say that the parent was killed.
-      if (process.ppid !== parent) throw new Error("the process that wants the result has ended");
-    }
-  });
+  const failures = await withoutStackTraces(() => simulateSeeds(share, shares, coverage));
+  if (failures.length > 0) throw new Error(failures.join("\n"));
   const { user, system } = process.cpuUsage(start);
   const { seeds } = coverage.totals;
   const perSeed = ((user + system) / 1e6 / seeds).toFixed(3);
   console.log(`${coverage.report()}\n${seeds} seeds, ${perSeed} s of processor time per seed`);
   const missing = missingFrom(coverage);
   if (missing.length > 0) throw new Error(`${seeds} seeds without ${missing.join(", ")}`);
+}
+
+/** Returns what failed, one text per seed. A long run finds all failing seeds, not only the first. */
+async function simulateSeeds(
+  share: number,
+  shares: number,
+  coverage: Coverage,
+): Promise<readonly string[]> {
+  const failures: string[] = [];
+  const parent = process.ppid;
+  for (let seed = share; seed < SEEDS && failures.length < MAX_FAILURES; seed += shares) {
+    await simulateSeed(seed, { coverage }).catch((error: unknown) => {
+      failures.push(error instanceof Error ? error.message : String(error));
+    });
+    // A seed never waits for the event loop, so no event can say that the parent was killed.
+    if (process.ppid !== parent) throw new Error("the process that wants the result has ended");
+  }
+  return failures;
 }
 
 /** What must happen, and did not. */

@@ -78,7 +78,7 @@ export class Tenants {
       const { taskId } = task;
       const done = (result: CreateResult) => {
         const stored = this.#world.rawStore.peek(tenantId, taskId);
-        this.#world.check("createAcknowledged", clock.now(), stored, null, result);
+        this.#world.check("createAcknowledged", taskId, stored, null, result);
       };
       const fingerprint = idempotencyKey === null ? null : "fingerprint";
       engine.create(task, fingerprint, done, () => {});

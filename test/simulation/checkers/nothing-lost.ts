@@ -20,9 +20,8 @@ export function nothingLost(): Checker {
         if (result.cancels[index]?.kind === "cancelled") ended.add(taskId);
       }
     },
-    createAcknowledged(_at, task, key, result) {
+    createAcknowledged(taskId, task, key, result) {
       if (result.kind === "conflict" || result.kind === "redriven") return;
-      const taskId = result.kind === "replayed" ? result.taskId : (task?.taskId ?? "");
       const exists = task !== undefined || ended.has(taskId);
       assertThat(name, exists, () => `${taskId} was acknowledged but does not exist`);
       acknowledged.add(taskId);

@@ -13,7 +13,7 @@ export function promptStarts(watched: string): Checker {
   const dueAt = new Map<string, number>();
   return {
     name,
-    createAcknowledged(_at, task) {
+    createAcknowledged(_id, task) {
       if (task?.tenantId === watched) dueAt.set(task.taskId, task.scheduledAt);
     },
     sent({ at, task }) {

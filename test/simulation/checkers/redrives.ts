@@ -29,7 +29,7 @@ export function redrives(): Checker {
         redrivenTasks.set(source, taskId);
       }
     },
-    createAcknowledged(_at, task, _key, result) {
+    createAcknowledged(_id, task, _key, result) {
       if (result.kind !== "redriven") return;
       const { taskId } = result;
       const source = task?.redrivenFrom ?? "";

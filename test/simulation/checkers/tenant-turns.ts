@@ -43,7 +43,7 @@ export function tenantTurns(watched: string): Checker {
 
   return {
     name,
-    createAcknowledged(_at, task, _key, result) {
+    createAcknowledged(_id, task, _key, result) {
       if (task === undefined || task.tenantId !== watched || result.kind !== "created") return;
       const { taskId, tenantId, destination, scheduledAt: dueAt, status } = task;
       if (status === "PENDING") waiting.set(taskId, { tenantId, destination, dueAt });
