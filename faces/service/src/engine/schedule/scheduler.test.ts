@@ -2,6 +2,7 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { ALONE } from "../destination/fleet-state.ts";
 import { OwnPartitions } from "../node/own-partitions.ts";
 import { assignSlots } from "./assign-slots.ts";
 import { type PlannedClaim, stopArrivals } from "./planned-claim.ts";
@@ -178,5 +179,22 @@ describe("a hint that arrives while the lane is claimed", () => {
     scheduler.expectDueAt(lane, NOW + 5, PARTITION);
     scheduler.recordClaimed(claim, nothingNext);
     expect(scheduler.nextAt(NOW, false)).toBe(Number.POSITIVE_INFINITY);
+  });
+});
+
+describe("a lane that waits for a share when its due task moves to another node", () => {
+  it("is checked when its next task is due, because only a due task requests a share", () => {
+    const partitions = new OwnPartitions(64);
+    const scheduler = new Scheduler(UNLIMITED, partitions, 0);
+    const key = { tenantId: "a", name: "a" };
+    const withoutShare = { ...ALONE, takesAll: false };
+    const { lanes } = new DestinationRuntime(seededRandom("a"), key, NOW, undefined, withoutShare);
+    scheduler.expectDueAt(lanes.first, NOW, 7);
+    scheduler.expectDueAt(lanes.first, NOW + 1000, 8);
+    expect(scheduler.planClaims(NOW, MAX_ITEMS, false)).toEqual([]);
+    expect(scheduler.nextAt(NOW, false)).toBe(Number.POSITIVE_INFINITY);
+    partitions.assign([8]);
+    scheduler.forgetForeign([lanes.first]);
+    expect(scheduler.nextAt(NOW, false)).toBe(NOW + 1000);
   });
 });

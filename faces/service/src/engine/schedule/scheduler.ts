@@ -122,9 +122,10 @@ export class Scheduler {
   forgetForeign(lanes: Iterable<DestinationLane>): void {
     for (const lane of lanes) {
       if (!forgetDues(lane, (partition) => this.#partitions.has(partition))) continue;
-      // A lane that waits for a slot, a claim or a guard is checked when that wait ends.
-      if (lane.isQueued || lane.isClaimed || lane.blocked || lane.parked) continue;
-      // Its place in the heap is for a task that it may not have any more.
+      // A lane that waits for a slot or a claim is checked when that wait ends.
+      if (lane.isQueued || lane.isClaimed) continue;
+      // Its place in the heap is for a task that it may not have any more. So is its wait for a guard:
+      // a share of a limit is requested only while a task is due.
       lane.stamp++;
       this.#scheduleOrFree(lane);
     }
