@@ -9,7 +9,8 @@ function acknowledge(settled: "SUCCEEDED" | "PENDING") {
   const batch = { settles: [{ taskId: "task-1" }], cancels: [] };
   const commit = { at: 0, batch, result: { settles: [settled] } };
   checker.committed?.(commit as unknown as Committed);
-  return () => checker.createAcknowledged?.("task-1", undefined, null, { kind: "created" });
+  const created = { kind: "created", started: null, row: null } as const;
+  return () => checker.createAcknowledged?.("task-1", undefined, null, created);
 }
 
 describe("an acknowledged task that is not stored", () => {

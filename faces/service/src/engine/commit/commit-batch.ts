@@ -1,7 +1,7 @@
 /** Commit batch: builds the batch of one commit from items, planned claims and changed rows. */
 import type { Permit } from "@redrive/core";
 import type { Batch } from "../../model/batch.ts";
-import type { DestinationRow } from "../../model/destination-row.ts";
+import { type DestinationRow, isOpen } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { OwnPartitions } from "../node/own-partitions.ts";
@@ -17,7 +17,13 @@ export interface PendingCommit extends CommitItems {
   readonly permits: readonly (Permit | undefined)[];
   readonly claims: readonly PlannedClaim[];
   /** The destinations whose rows are written, in the order of the batch. */
-  readonly written: readonly DestinationRuntime[];
+  readonly written: readonly WrittenDestination[];
+}
+
+export interface WrittenDestination {
+  readonly destination: DestinationRuntime;
+  /** The breaker was not closed in the row that the written one replaces. */
+  readonly wasOpen: boolean;
 }
 
 /**
@@ -31,7 +37,7 @@ export function rowsFirst(
   elsewhere: ReadonlySet<DestinationRuntime>,
 ): RowsFirst {
   const isWritten = (destination: DestinationRuntime) =>
-    commit.written.includes(destination) || elsewhere.has(destination);
+    elsewhere.has(destination) || commit.written.some((one) => one.destination === destination);
   const isDeferred = commit.claims.map(({ lane }) => isWritten(lane.destination));
   const starts = commit.creates.flatMap((item, index) => {
     const permit = commit.permits[index];
@@ -117,7 +123,10 @@ export function buildCommit(
     hints: hintsOf(items, partitions),
     documents,
   };
-  const written = [...rows.keys()];
+  const written = [...rows.keys()].map((destination) => ({
+    destination,
+    wasOpen: isOpen(destination.row),
+  }));
   return { creates, settles, cancels, retryNows, hints, batch, permits, claims, written };
 }
 

@@ -219,7 +219,8 @@ export class CommitLoop {
     }
     guardSaver.recordFailure();
     for (const commit of commits) {
-      queue.restore(commit.settles, commit.written, commit.hints);
+      const written = commit.written.map(({ destination }) => destination);
+      queue.restore(commit.settles, written, commit.hints);
       applyFailure(this.#context(), commit, error);
       this.#mayHaveUnknownSuspect ||= commit.claims.some(isSuspectClaim);
     }

@@ -1,59 +1,65 @@
-/** Tests of the result of a commit: the change of a breaker is reported once, in whatever order results are applied. */
-import { seededRandom } from "@redrive/core";
+/** Tests of the rows that a commit wrote: the change of a breaker is reported once, whatever became known meanwhile. */
+import { seededRandom, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
-import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import { EMPTY_BATCH } from "../../model/batch.ts";
+import { blankDestination, type DestinationRow, isOpen } from "../../model/destination-row.ts";
 import { T0, TENANT } from "../../stores/store.testing.ts";
+import { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { DocumentReports } from "../events/document-reports.ts";
 import { EngineEvents } from "../events/engine-events.ts";
-import type { PendingCommit } from "./commit-batch.ts";
-import { applyResult, type CommitContext } from "./commit-results.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
+import { applyWrites } from "./commit-results.ts";
 
 const NAME = "d";
-const row = (version: number, breakerState: DestinationRow["breakerState"]): DestinationRow => ({
+const rowOf = (version: number, breakerState: DestinationRow["breakerState"]): DestinationRow => ({
   ...blankDestination(TENANT, NAME),
   version,
   breakerState,
 });
 
-/** Applies a commit that has written this row and nothing else, and returns the reported events. */
-function reported(before: (destination: DestinationRuntime) => void, written: DestinationRow) {
+/**
+ * A commit replaces the row `before` by `written`. While it runs, the node adopts the rows `meanwhile`.
+ * Returns the events that are reported, and the version that the node knows in the end.
+ */
+function write(
+  before: DestinationRow,
+  written: DestinationRow,
+  meanwhile: readonly DestinationRow[] = [],
+) {
   const key = { tenantId: TENANT, name: NAME };
   const destination = new DestinationRuntime(seededRandom("d"), key, T0, undefined);
-  before(destination);
+  destination.recordWrite(before);
   const events = new EngineEvents("node");
   const types: string[] = [];
   events.listen(({ type }) => types.push(type));
-  const none = { settles: [], creates: [], cancels: [], retryNows: [], claims: [] };
-  const batch = { destinations: [{ row: written }] };
-  const commit = { ...none, permits: [], written: [destination], batch };
-  const context = { events, now: T0, isShared: false };
-  const result = { ...none, destinations: [null] };
-  applyResult(
-    context as unknown as CommitContext,
-    commit as unknown as PendingCommit,
-    result as never,
-  );
+  const schedule = new Scheduler({ perNode: 10, perOrigin: 10 });
+  const reports = new DocumentReports(new EngineTime(virtualClock(T0), 0), events);
+  const context = { events, schedule, reports, now: T0, isShared: false };
+  const batch = { ...EMPTY_BATCH, now: T0, nodeId: "node", destinations: [{ row: written }] };
+  const commit = { written: [{ destination, wasOpen: isOpen(before) }], batch };
+  for (const row of meanwhile) destination.adopt(row, T0);
+  applyWrites(context, commit, { destinations: [null] });
   return { types, version: destination.row.version };
 }
 
 it("reports a breaker that opens", () => {
-  const before = (destination: DestinationRuntime) => destination.recordWrite(row(5, "CLOSED"));
-  expect(reported(before, row(6, "OPEN"))).toEqual({ types: ["breaker.opened"], version: 6 });
-  expect(reported(before, row(6, "CLOSED")).types).toEqual([]);
+  const opened = write(rowOf(5, "CLOSED"), rowOf(6, "OPEN"));
+  expect(opened).toEqual({ types: ["breaker.opened"], version: 6 });
+  expect(write(rowOf(5, "CLOSED"), rowOf(6, "CLOSED")).types).toEqual([]);
 });
 
 it("reports it also if the claims of a commit beside it have brought the row already", () => {
-  const before = (destination: DestinationRuntime) => {
-    destination.recordWrite(row(5, "CLOSED"));
-    destination.adopt(row(6, "OPEN"), T0);
-  };
-  expect(reported(before, row(6, "OPEN"))).toEqual({ types: ["breaker.opened"], version: 6 });
+  const opened = write(rowOf(5, "CLOSED"), rowOf(6, "OPEN"), [rowOf(6, "OPEN")]);
+  expect(opened).toEqual({ types: ["breaker.opened"], version: 6 });
 });
 
-it("keeps a newer row of another node", () => {
-  const before = (destination: DestinationRuntime) => {
-    destination.recordWrite(row(5, "OPEN"));
-    destination.adopt(row(7, "OPEN"), T0);
-  };
-  expect(reported(before, row(6, "CLOSED"))).toEqual({ types: ["breaker.closed"], version: 7 });
+it("keeps a newer row of another node, and reports what its own one changed", () => {
+  const closed = write(rowOf(5, "OPEN"), rowOf(6, "CLOSED"), [rowOf(7, "OPEN")]);
+  expect(closed).toEqual({ types: ["breaker.closed"], version: 7 });
+  const opened = write(rowOf(5, "CLOSED"), rowOf(6, "OPEN"), [
+    rowOf(6, "OPEN"),
+    rowOf(7, "HALF_OPEN"),
+  ]);
+  expect(opened).toEqual({ types: ["breaker.opened"], version: 7 });
 });

@@ -35,15 +35,7 @@ export function applyResult(
   result: CommitResult,
 ): void {
   stopArrivals(commit.claims);
-  for (const [index, destination] of commit.written.entries()) {
-    const stored = result.destinations[index] ?? null;
-    const row = commit.batch.destinations[index]?.row;
-    if (stored !== null) adopt(context, destination, stored);
-    else if (row !== undefined) {
-      recordWrite(context, destination, row);
-      if (context.isShared) context.schedule.unblock(destination, context.now);
-    }
-  }
+  applyWrites(context, commit, result);
   reportEach(commit.settles, result.settles);
   for (const [index, item] of commit.creates.entries()) {
     applyCreate(context, item, commit.permits[index], result.creates[index] as CreateResult);
@@ -53,18 +45,39 @@ export function applyResult(
   applyClaims(context, commit, result.claims);
 }
 
-/** The node whose write wins reports the change, so that a fleet reports it once. */
-function recordWrite(
-  { events, now }: CommitContext,
-  destination: DestinationRuntime,
-  row: DestinationRow,
+/** Applies the rows that were written, or those of other nodes that were written before. */
+export function applyWrites(
+  context: Omit<CommitContext, "scheduler" | "runner">,
+  { written, batch }: Pick<PendingCommit, "written" | "batch">,
+  result: Pick<CommitResult, "destinations">,
 ): void {
-  const { row: known, fleetState } = destination;
-  // The claims of a commit beside this one may have brought this row already, or a newer one.
-  const isNew = known.version < row.version;
-  const wasOpen = isNew ? isOpen(known) : fleetState.wasOpen;
+  for (const [index, { destination, wasOpen }] of written.entries()) {
+    const stored = result.destinations[index] ?? null;
+    const row = batch.destinations[index]?.row;
+    if (stored !== null) adopt(context, destination, stored);
+    else if (row !== undefined) {
+      recordWrite(destination, row);
+      reportBreaker(context, row, wasOpen);
+      if (context.isShared) context.schedule.unblock(destination, context.now);
+    }
+  }
+}
+
+/** The claims of a commit beside this one may have brought this row already, or a newer one. */
+function recordWrite(destination: DestinationRuntime, row: DestinationRow): void {
+  if (destination.row.version < row.version) destination.recordWrite(row);
+}
+
+/**
+ * The node whose write wins reports the change, so that a fleet reports it once. `wasOpen`: of the row
+ * that it replaced, because the store writes a row only over the version before it.
+ */
+function reportBreaker(
+  { events, now }: Pick<CommitContext, "events" | "now">,
+  row: DestinationRow,
+  wasOpen: boolean,
+): void {
   const isOpenNow = isOpen(row);
-  if (isNew) destination.recordWrite(row);
   if (wasOpen === isOpenNow) return;
   const { tenantId, name } = row;
   const type = isOpenNow ? "breaker.opened" : "breaker.closed";
@@ -125,8 +138,11 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
   failItems({ creates: [], cancels, retryNows }, error);
   for (const claim of commit.claims) returnClaim(context, claim);
   // The other shards go on without the row.
-  if (context.isShared)
-    for (const one of commit.written) context.schedule.unblock(one, context.now);
+  if (context.isShared) {
+    for (const { destination } of commit.written) {
+      context.schedule.unblock(destination, context.now);
+    }
+  }
 }
 
 /**
@@ -154,7 +170,7 @@ function returnClaim(context: CommitContext, claim: PlannedClaim, isBlocked = fa
 }
 
 function adopt(
-  { schedule, reports, now }: CommitContext,
+  { schedule, reports, now }: Pick<CommitContext, "schedule" | "reports" | "now">,
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {

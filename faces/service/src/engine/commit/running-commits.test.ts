@@ -96,7 +96,7 @@ describe("a running commit", () => {
 
   it("lets no other one start while it writes a row", async () => {
     const { running, start } = setup();
-    const first = start("first", { written: [destination] });
+    const first = start("first", { written: [{ destination, wasOpen: false }] });
     expect(running.mayOverlap).toBe(false);
     first.resolve(RESULT);
     await settled();

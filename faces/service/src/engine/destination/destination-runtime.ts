@@ -350,7 +350,7 @@ export class DestinationRuntime {
     const previous = this.row;
     const { admission } = this;
     this.row = row;
-    this.fleetState.recordAdoption(previous);
+    this.fleetState.isRowKnown = true;
     // Saved guard state applies only to the document that was in effect when it was saved.
     if (previous.version > 0) this.#savedText = undefined;
     if (row.document !== previous.document) this.#configure(row.document, now);

@@ -9,7 +9,6 @@ import {
   type RetryBudgetOptions,
   shareBudget,
 } from "@redrive/core";
-import { type DestinationRow, isOpen } from "../../model/destination-row.ts";
 import {
   type DestinationReport,
   type DestinationShare,
@@ -70,8 +69,6 @@ export class FleetState {
    * limit, and the store would take the shares of the other nodes for too large.
    */
   isRowKnown = false;
-  /** The breaker was not closed in the row that the adopted one replaced. */
-  wasOpen = false;
   /** The node got as many slots as it wanted, so it may get more if it wants more. */
   hasAllWanted = false;
   /** Since when the node has a share of the slots. */
@@ -87,12 +84,6 @@ export class FleetState {
 
   constructor(fleet: FleetSize) {
     this.#fleet = fleet;
-  }
-
-  /** The node knows the stored row now, and replaces this one. */
-  recordAdoption(previous: DestinationRow): void {
-    this.isRowKnown = true;
-    this.wasOpen = isOpen(previous);
   }
 
   /** The live nodes of the fleet. */
