@@ -30,6 +30,9 @@ interface HeldCommit {
 interface Options {
   readonly exclusive?: boolean;
   readonly overlapItems?: number;
+  /** `overlapItems` of the store. */
+  readonly ofStore?: number;
+  readonly deliver?: () => void;
   /** Which commits wait until they are released. Default: those with new tasks. */
   readonly holds?: (batch: Batch) => boolean;
   /** Fills the store before the engine starts. */
@@ -37,7 +40,8 @@ interface Options {
 }
 
 /** An engine with commits that a test holds, or lets fail. */
-async function setup({ exclusive = false, overlapItems, holds, prepare }: Options = {}) {
+async function setup(options: Options = {}) {
+  const { exclusive = false, overlapItems, ofStore, deliver = () => {}, holds, prepare } = options;
   const clock = virtualClock(T0);
   const inner = memoryStore({ exclusive, clock });
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
@@ -51,7 +55,8 @@ async function setup({ exclusive = false, overlapItems, holds, prepare }: Option
       const release = async () => resolve(await inner.commit(batch));
       held.push({ batch, release, lose: () => reject(new Error("lost")) });
     });
-  const store: Store = wrapped(inner, {
+  const store: Store = wrapped<Store>(inner, {
+    ...(ofStore !== undefined && { overlapItems: ofStore }),
     commit: (batch) => {
       if (test.fails) return Promise.reject(new Error("lost"));
       return isHeld(batch) ? hold(batch) : inner.commit(batch);
@@ -62,14 +67,14 @@ async function setup({ exclusive = false, overlapItems, holds, prepare }: Option
     },
   });
   const random = seededRandom("overlap");
-  const options = { clock, random, store, nodeId: "node", overlapItems, deliver: () => {} };
-  const engine = await Engine.open(options);
+  const nodeId = "node";
+  const engine = await Engine.open({ clock, random, store, nodeId, overlapItems, deliver });
   await engine.start();
   const stored: number[] = [];
   const failed: number[] = [];
-  const enqueue = (count: number) => {
+  const enqueue = (count: number, scheduledAt = LATER) => {
     for (let n = 0; n < count; n++) {
-      const task = pinnedTask({ createdAt: T0, scheduledAt: LATER });
+      const task = pinnedTask({ createdAt: T0, scheduledAt });
       engine.create(
         task,
         null,
@@ -86,7 +91,7 @@ it("a second commit starts beside the first one, and its result waits for the fi
   const { clock, held, stored, enqueue, sizes } = await setup();
   enqueue(500);
   await clock.advance(1);
-  expect(sizes()).toEqual([256, 244]);
+  expect(sizes()).toEqual([250, 250]);
   await held[1]?.release();
   await clock.advance(1);
   expect(stored).toEqual([]);
@@ -111,13 +116,13 @@ it.each([
       else await held[1]?.release();
       await clock.advance(1);
     }
-    expect(failed).toEqual(upTo(0, 256));
-    expect(stored).toEqual(upTo(256, 500));
-    expect(inner.all()).toHaveLength(244);
+    expect(failed).toEqual(upTo(0, 250));
+    expect(stored).toEqual(upTo(250, 500));
+    expect(inner.all()).toHaveLength(250);
     // The failure began a pause, which the success of the second one must not leave behind.
     enqueue(1);
     await clock.advance(2000);
-    expect(sizes()).toEqual([256, 244, 1]);
+    expect(sizes()).toEqual([250, 250, 1]);
     await held[2]?.release();
     await clock.advance(1);
     expect(stored.at(-1)).toBe(0);
@@ -131,15 +136,47 @@ it.each([
 
 it("no third commit starts, and few items wait for the next commit", async () => {
   const { clock, held, enqueue, sizes } = await setup();
-  enqueue(300);
+  enqueue(200);
   await clock.advance(1);
-  expect(sizes()).toEqual([256]);
+  expect(sizes()).toEqual([200]);
+  enqueue(127);
+  await clock.advance(1);
+  expect(sizes()).toEqual([200]);
   enqueue(500);
   await clock.advance(1);
-  expect(sizes()).toEqual([256, 256]);
+  expect(sizes()).toEqual([200, 256]);
   await held[0]?.release();
   await clock.advance(1);
-  expect(sizes()).toEqual([256, 256, 256]);
+  expect(sizes()).toEqual([200, 256, 256]);
+});
+
+it("the store says how many items are worth a second commit", async () => {
+  const { clock, held, enqueue, sizes } = await setup({ ofStore: 16 });
+  enqueue(31);
+  await clock.advance(1);
+  expect(sizes()).toEqual([31]);
+  await held[0]?.release();
+  await clock.advance(1);
+  enqueue(64);
+  await clock.advance(1);
+  expect(sizes()).toEqual([31, 32, 32]);
+});
+
+it.each([
+  ["starts before the requests of the last one are sent", 64, 2],
+  ["starts after them if few items wait, because more are about to come", 63, 1],
+] as const)("the next commit %s", async (_, waiting, commitsAtSend) => {
+  const sentAfter: number[] = [];
+  const deliver = () => void sentAfter.push(held.length);
+  const { clock, held, enqueue } = await setup({ deliver });
+  enqueue(1, T0);
+  await clock.advance(1);
+  enqueue(waiting);
+  await clock.advance(1);
+  await held[0]?.release();
+  await clock.advance(1);
+  expect(sentAfter).toEqual([commitsAtSend]);
+  expect(held).toHaveLength(2);
 });
 
 it("an exclusive store gets one commit at a time", async () => {

@@ -22,6 +22,12 @@ export interface Store {
   /** True if no other process can use the store. At boot, every other node is then dead. */
   readonly exclusive: boolean;
 
+  /**
+   * In a shared store: a node starts a second commit beside a running one if at least this many items
+   * wait. Fewer wait for the next commit, which costs the server less. Default: 128.
+   */
+  readonly overlapItems?: number;
+
   /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
   readonly partitions: number;
 

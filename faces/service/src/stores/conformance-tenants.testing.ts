@@ -37,7 +37,16 @@ const PAGE = { limit: 250 };
  * `createIn` needs a transaction of a caller, so `postgres-outbox.test.ts` checks it.
  */
 type Tenantless =
-  | ("exclusive" | "partitions" | "shards" | "commit" | "query" | "documents" | "close")
+  | (
+      | "exclusive"
+      | "overlapItems"
+      | "partitions"
+      | "shards"
+      | "commit"
+      | "query"
+      | "documents"
+      | "close"
+    )
   | ("clock" | "nextDue" | "onHint" | "lapsed" | "claimsOf" | "retire" | "latestAt" | "sweep")
   | ("removeUnused" | "unusedPolicies" | "createIn" | "upkeep");
 

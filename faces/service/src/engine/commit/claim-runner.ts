@@ -13,14 +13,16 @@ export interface ClaimRunner {
   /** This node holds the claim of a suspect, so it may not claim another one. */
   hasSuspect(): boolean;
   /**
-   * Starts a committed claim. `origin`: whose slot was taken; undefined: it has none, and the claim is
-   * returned. `hold`: what held the task after it was due, if anything.
+   * Takes over a committed claim. `origin`: whose slot was taken; undefined: it has none, and the claim
+   * is returned. `hold`: what held the task after it was due, if anything.
    */
-  start(
+  accept(
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
     origin: string | undefined,
     hold: Hold | undefined,
   ): void;
+  /** Sends the requests of the claims that it has accepted, when their tasks are due. */
+  sendAccepted(): void;
 }

@@ -36,8 +36,10 @@ import { WorkBetween } from "./work-between.ts";
 
 /** In a shared store. More would only make commits smaller. */
 const MAX_RUNNING = 2;
-/** A second commit starts if this many items wait. Fewer cost the server less in the next commit. */
+/** Of a store that does not say it. */
 const MIN_OVERLAP_ITEMS = 128;
+/** After a commit, the next one starts at once if this many items wait. Fewer wait for others. */
+const MIN_NEXT_ITEMS = 64;
 
 export interface CommitLoopParts {
   readonly clock: Clock;
@@ -56,7 +58,7 @@ export interface CommitLoopParts {
   readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
-  /** Replaces `MIN_OVERLAP_ITEMS`. At least 1. */
+  /** Replaces that of the store. At least 1. */
   readonly overlapItems?: number | undefined;
 }
 
@@ -106,10 +108,25 @@ export class CommitLoop {
 
   /** May a commit start beside a running one? */
   #mayOverlap(): boolean {
-    const { store, queue, overlapItems = MIN_OVERLAP_ITEMS } = this.#parts;
+    const { store, queue } = this.#parts;
     if (store.exclusive || this.#workBetween.isWaiting) return false;
     const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
-    return isFree && queue.itemCount() >= overlapItems;
+    return isFree && queue.itemCount() >= this.#overlapItems;
+  }
+
+  get #overlapItems(): number {
+    const { store, overlapItems } = this.#parts;
+    return overlapItems ?? store.overlapItems ?? MIN_OVERLAP_ITEMS;
+  }
+
+  /**
+   * How many items the next commit takes. If no commit runs and enough items wait for two, each takes
+   * half: the callers of one then add their next items while the server works on the other.
+   */
+  #itemsToTake(): number {
+    const count = this.#parts.queue.itemCount();
+    const isDivided = this.#running.count === 0 && count >= 2 * this.#overlapItems;
+    return isDivided && !this.#parts.store.exclusive ? Math.ceil(count / 2) : count;
   }
 
   /** Runs `work` as soon as no commit runs. */
@@ -145,22 +162,26 @@ export class CommitLoop {
   }
 
   readonly #flush = (): void => {
-    const { clock, store, queue, runner } = this.#parts;
+    const { clock, queue, runner } = this.#parts;
     if (this.#delay.mayDelay(queue.settleCount(), runner.running())) {
       clock.endOfTurn(this.#flush);
       return;
     }
     this.#isRequested = false;
     if (!this.#mayStart()) return;
-    const commit = gatherCommit(this.#parts, this.#context(), () => this.#mayClaimSuspect());
-    if (commit === undefined) {
-      this.#arm();
-      return;
-    }
-    this.#parts.suspectTurn.begin(this, commit.claims);
-    this.#running.start(commit, store.commit(commit.batch));
-    this.#request();
+    if (this.#start()) this.#request();
+    else this.#arm();
   };
+
+  /** Starts a commit of what waits. Returns false if there is nothing to commit. */
+  #start(): boolean {
+    const mayClaimSuspect = () => this.#mayClaimSuspect();
+    const commit = gatherCommit(this.#parts, this.#context(), this.#itemsToTake(), mayClaimSuspect);
+    if (commit === undefined) return false;
+    this.#parts.suspectTurn.begin(this, commit.claims);
+    this.#running.start(commit, this.#parts.store.commit(commit.batch));
+    return true;
+  }
 
   #handleFailure(commit: PendingCommit, error: unknown): Promise<void> | undefined {
     if (error instanceof StoreRefusedError && !this.#isClosed) return this.#recover(commit);
@@ -195,8 +216,19 @@ export class CommitLoop {
     }
     if (this.#pause.isFailing) this.#parts.health.recordRecovery();
     this.#pause.recordSuccess();
-    applyResult(this.#context(), commit, result);
+    applyResult(this.#context(), commit, result, () => this.#startNext());
     this.#continue();
+  }
+
+  /**
+   * In a shared store, the server works on the next commit while this node sends the requests of this
+   * one, which takes about as long.
+   */
+  #startNext(): void {
+    const { store, queue } = this.#parts;
+    const hasEnough = queue.itemCount() >= MIN_NEXT_ITEMS;
+    if (store.exclusive || !hasEnough || this.#workBetween.isWaiting) return;
+    if (this.#mayStart()) this.#start();
   }
 
   #continue(): void {

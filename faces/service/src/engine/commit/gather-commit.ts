@@ -27,15 +27,16 @@ export interface GatherParts extends CommitBatchParts {
   readonly queue: CommitQueue;
 }
 
-/** Undefined: there is nothing to commit. */
+/** Takes at most `max` items. Undefined: there is nothing to commit. */
 export function gatherCommit(
   parts: GatherParts,
   context: CommitContext,
+  max: number,
   mayClaimSuspect: () => boolean,
 ): PendingCommit | undefined {
   const { node, scheduler, queue, store } = parts;
   const { now } = context;
-  const items = queue.take(MAX_ITEMS);
+  const items = queue.take(Math.min(max, MAX_ITEMS));
   const { creates, settles, cancels, retryNows } = items;
   const count = creates.length + settles.length + cancels.length + retryNows.length;
   const mayClaim = node.isActive();

@@ -77,6 +77,12 @@ class HintListeners {
   }
 }
 
+/**
+ * Few, because a commit costs the server little more than its items. Without overlap, the server would
+ * wait while the node prepares the next items, and the node while the server stores them.
+ */
+const OVERLAP_ITEMS = 16;
+
 function storeOf(link: Link, keys: Keys, listeners: HintListeners): MovableStore {
   const destinations = new DestinationTable(link, keys);
   const policies = new PolicyTable(link, keys);
@@ -85,6 +91,7 @@ function storeOf(link: Link, keys: Keys, listeners: HintListeners): MovableStore
   const publish = hints.publish.bind(hints);
   return {
     exclusive: false,
+    overlapItems: OVERLAP_ITEMS,
     partitions: PARTITIONS,
     clock: async () => Number(await link.run(CLOCK, [keys.control], [])),
     commit: committer({ link, keys, destinations, policies, publish }),
