@@ -4,6 +4,11 @@ import { inService } from "../mutant.mjs";
 const schedule = [
   inService("engine/schedule/scheduler.ts", [
     {
+      name: "a lane waits for a share after its due task has moved to another node",
+      search: "if (lane.isQueued || lane.isClaimed) continue;",
+      replace: "if (lane.isQueued || lane.isClaimed || lane.blocked) continue;",
+    },
+    {
       name: "a lane of suspects starves behind other lanes",
       search: "const suspect = withSuspect ? this.#planSuspect(now) : undefined;",
       replace: "const suspect = undefined as PlannedClaim | undefined;",
