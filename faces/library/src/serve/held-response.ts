@@ -4,7 +4,7 @@
  */
 import type { HandlerRun, PlainResponse } from "./interceptor.ts";
 import { joined } from "./node-body.ts";
-import { type HeaderList, headersOf, setHeaders, valuesOf } from "./node-response.ts";
+import { type HeaderList, headersOf, isClosed, setHeaders, valuesOf } from "./node-response.ts";
 import type { NodeHeaderValue, NodeResponse } from "./node-types.ts";
 
 /** The functions of a Node response that are replaced, as handlers call them. */
@@ -107,10 +107,11 @@ export class HeldResponse {
 
   /**
    * The server gives the response up, as `pipeline` does when its source fails. Counts as a handler that
-   * threw. A client that closes its connection does not call it.
+   * threw, except after the client has closed the connection: Fastify then destroys its stream and the
+   * response, and the handler may have had its effect.
    */
   destroy(error: unknown): unknown {
-    if (!this.hasEnded && !this.#isOpen) {
+    if (!this.hasEnded && !this.#isOpen && !isClosed(this.#response)) {
       this.hasEnded = true;
       this.#reveal();
       void this.#run.failed(error);

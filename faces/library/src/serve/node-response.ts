@@ -38,3 +38,8 @@ export function setHeaders(response: NodeResponse, headers: HeaderList): void {
     response.setHeader(name, all);
   }
 }
+
+/** Whether the connection is closed. Node says so before it emits `close`. */
+export function isClosed({ destroyed, stream }: NodeResponse): boolean {
+  return destroyed === true || stream?.destroyed === true;
+}

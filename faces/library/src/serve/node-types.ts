@@ -39,5 +39,6 @@ export interface NodeResponse {
   write(chunk: Uint8Array): boolean;
   end(body: Uint8Array, callback?: () => void): unknown;
   flushHeaders(): void;
+  destroy(error?: unknown): unknown;
   once(event: string, listener: () => void): unknown;
 }

@@ -5,7 +5,7 @@
 import { holdResponse } from "./held-response.ts";
 import { type HandlerRun, type Interceptor, isRun, type ServedRequest } from "./interceptor.ts";
 import { nodeBody } from "./node-body.ts";
-import { sendOnNode } from "./node-response.ts";
+import { isClosed, sendOnNode } from "./node-response.ts";
 import type { NodeRequest, NodeResponse } from "./node-types.ts";
 
 /** A handler that may run. */
@@ -49,7 +49,7 @@ function sendResponse(response: NodeResponse, run: HandlerRun): NodeRun {
 
 /** Also calls the listener if the connection has closed before, because the event does not come again. */
 function onClose(response: NodeResponse, listener: () => void): void {
-  if (response.destroyed || response.stream?.destroyed) listener();
+  if (isClosed(response)) listener();
   else response.once("close", listener);
 }
 
