@@ -39,6 +39,8 @@ import {
   type Transport,
 } from "./transport.ts";
 
+export { guardFields } from "../model/delivery/delivery-settings.ts";
+export { SERVICE_GUARDS, serviceGuards } from "../model/delivery/service-guards.ts";
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 export type { SimulationToRun, SimulationView } from "../schemas/simulation-schemas.ts";
 export type { EventOptions, ServiceEvent } from "./event-stream.ts";

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   causedError,
+  DocumentError,
   formatDuration,
   formatInteger,
   isObject,
@@ -15,8 +16,7 @@ import {
   RedriveError,
   systemClock,
 } from "@redrive/core";
-import type { Client } from "@redrive/service/client";
-import type { LintSubject } from "@redrive/simulator";
+import { type Client, serviceGuards } from "@redrive/service/client";
 import type { Command } from "commander";
 import { readJson } from "../../input/documents.ts";
 import { addExamples } from "../../input/flags.ts";
@@ -102,19 +102,28 @@ async function replace(
     const notes = await lintNotes(document);
     return { json: { before, document, changes: true }, text: () => text, notes };
   }
+  // The service decides whether the document is valid. It may know more fields than this version.
+  const notes = await lintNotes(document).catch(noNotes);
   const destination = await client.configureDestination(name, document);
-  const notes = await lintNotes(document);
   return { json: destination, text: () => [`${name} is changed:`, ...lines], notes };
 }
 
-/** What lint says about the document: the service accepts it, but it may not protect the target. */
+/**
+ * What lint says about a document that is valid but may not protect the target. Throws
+ * `INVALID_DESTINATION` for a document that core refuses.
+ */
 async function lintNotes(document: Document): Promise<readonly string[]> {
   // Loaded only here, because most commands do not need the simulator.
   const { lint } = await import("@redrive/simulator");
-  const findings = lint(document as LintSubject, { waits: "job" });
+  const findings = lint(serviceGuards(document), { waits: "job" });
   return findings.map(({ severity, id, field, sentence, fix }) => {
     return `${severity} ${id} (${field}): ${sentence} ${fix}`;
   });
+}
+
+function noNotes(error: unknown): readonly string[] {
+  if (error instanceof DocumentError) return [];
+  throw error;
 }
 
 /** Empty for a destination that has no document, or that no task has used yet. */

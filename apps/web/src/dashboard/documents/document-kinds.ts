@@ -6,6 +6,7 @@ import {
   resolveDestination,
   resolvePolicy,
 } from "@redrive/core";
+import { guardFields, SERVICE_GUARDS, serviceGuards } from "@redrive/service/client";
 import type { LintSubject } from "@redrive/simulator";
 
 export type Document = Readonly<Record<string, unknown>>;
@@ -28,39 +29,21 @@ export const policyKind: DocumentKind = {
   withFix: (_, fixed) => fixed as Document,
 };
 
-/** Fields that only the service uses. Core does not know them. */
-const DELIVERY = ["signingSecrets", "disableOnGone", "deadLetterUrl"];
-
-/** Guards that the service turns on by default. The linter must know them. */
-const DEFAULTS: Document = {
-  policy: "background",
-  retryBudget: {},
-  breaker: {},
-  concurrency: {},
-  retryAfterGate: {},
-};
-
 export const destinationKind: DocumentKind = {
   resolve: (document) => {
-    const { guards, delivery } = divided(document);
+    const guards = guardFields(document);
+    const delivery = Object.entries(document).filter(([name]) => !(name in guards));
     const { policy, ...others } = resolveDestination(guards, "service");
-    return { ...delivery, ...others, policy };
+    return { ...Object.fromEntries(delivery), ...others, policy };
   },
-  lintSubject: (document) => ({ ...DEFAULTS, ...divided(document).guards }) as LintSubject,
+  lintSubject: serviceGuards,
   withFix(document, fixed) {
     const entries = Object.entries(fixed as Document).filter(
-      ([name, value]) => name in document || !isSame(value, DEFAULTS[name]),
+      ([name, value]) => name in document || !isSame(value, (SERVICE_GUARDS as Document)[name]),
     );
     return { ...document, ...Object.fromEntries(entries) };
   },
 };
-
-function divided(document: Document): { readonly guards: Document; readonly delivery: Document } {
-  const entries = Object.entries(document);
-  const of = (isDelivery: boolean) =>
-    Object.fromEntries(entries.filter(([name]) => DELIVERY.includes(name) === isDelivery));
-  return { guards: of(false), delivery: of(true) };
-}
 
 function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);

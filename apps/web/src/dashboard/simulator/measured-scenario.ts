@@ -3,8 +3,9 @@
  * its rate of calls, its latency, its failures and its guards.
  */
 import type { DestinationDocument } from "@redrive/core";
+import { serviceGuards } from "@redrive/service/client";
 import type { ScenarioDocument } from "@redrive/simulator";
-import { type Document, destinationKind } from "../documents/document-kinds.ts";
+import type { Document } from "../documents/document-kinds.ts";
 import type { DestinationHistory, DestinationView } from "../service/client.ts";
 
 /** Rates outside of this range make a run that shows nothing, or that takes too long. */
@@ -78,8 +79,7 @@ function failureRateOf({ counts: { attempts, failed } }: Measured): number {
 
 /** As the service uses them. The simulator has no guards unless they are given. */
 function guardsOf({ document }: DestinationView): DestinationDocument {
-  const subject = destinationKind.lintSubject((document ?? {}) as Document);
-  return subject as DestinationDocument;
+  return serviceGuards((document ?? {}) as Document);
 }
 
 function nameOf(name: string): string {

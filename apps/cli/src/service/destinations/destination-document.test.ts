@@ -1,0 +1,68 @@
+/** What `destinations set` says about a document, against a real service in this process. */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { redrive } from "../../program.testing.ts";
+import { type RunningService, startService } from "../../serve/running-service.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-destinations-"));
+let service: RunningService;
+
+beforeAll(async () => {
+  const encryptionKey = randomBytes(32).toString("base64");
+  const config = { host: "127.0.0.1", port: 0, store: "memory:" };
+  service = await startService(config, { encryptionKey });
+});
+afterAll(async () => {
+  await service.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const run = (line: string) => redrive(`${line} --url ${service.url}`);
+
+async function set(name: string, document: unknown, flags = "") {
+  const path = join(folder, `${name}.json`);
+  writeFileSync(path, JSON.stringify(document));
+  return run(`destinations set ${name} ${path} ${flags}`);
+}
+
+/** The document of docs/webhooks.md. */
+const WEBHOOKS = {
+  policy: "webhook",
+  signingSecrets: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+  disableOnGone: true,
+  deadLetterUrl: "https://ops.example.com/dead-letters",
+};
+
+test.each([
+  ["fields that only the service uses", WEBHOOKS],
+  ["only a gate", { retryAfterGate: {} }],
+  ["only a description", { description: "the shop" }],
+  ["a guard beside the defaults", { concurrency: { max: 3 } }],
+])("a document with %s is stored, and lint finds nothing in it", async (name, document) => {
+  const destination = name.replaceAll(" ", "-");
+  const planned = await set(destination, document, "--dry-run");
+  expect([planned.err, planned.code]).toEqual(["", 0]);
+  const stored = await set(destination, document);
+  expect([stored.err, stored.code]).toEqual(["", 0]);
+  expect(stored.out).toContain(`${destination} is changed:`);
+});
+
+test("an empty document has the defaults of the service, in which lint finds nothing", async () => {
+  await set("emptied", { concurrency: { max: 3 } });
+  const { out, err, code } = await set("emptied", {});
+  expect([out, err, code]).toEqual([expect.stringContaining("is changed:"), "", 0]);
+});
+
+test("guards that the document turns off are noted", async () => {
+  const { err, code } = await set("unguarded", { retryBudget: false });
+  expect([err, code]).toEqual([expect.stringContaining("no-budget"), 0]);
+});
+
+test("a document that the service refuses changes nothing", async () => {
+  const refused = await set("refused", { signingSecrets: ["short"], breaker: {} });
+  expect([refused.err, refused.code]).toEqual([expect.stringContaining("signing secret"), 2]);
+  expect((await run("destinations get refused")).err).toContain("there is no destination");
+});
