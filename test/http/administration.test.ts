@@ -70,6 +70,34 @@ test("a registration never changes a preset, which is live without being registe
   expect([replaced.status, replaced.json.document.maxAttempts]).toEqual([200, 4]);
 });
 
+test("an error never suggests the id that it rejects", async () => {
+  await ask("POST", "/retry-policies", { policyId: "night-orders" });
+  const detailOf = async (method: string, path: string) => {
+    const { status, json } = await ask(method, `/retry-policies/${path}`);
+    return [status, json.detail];
+  };
+  expect(await detailOf("GET", "night-orders?version=99")).toEqual([
+    404,
+    'policy "night-orders" has no version 99',
+  ]);
+  expect(await detailOf("GET", "webhook?version=3")).toEqual([
+    404,
+    'policy "webhook" has no version 3',
+  ]);
+  expect(await detailOf("DELETE", "webhook")).toEqual([
+    404,
+    'policy "webhook" is a preset, which cannot be removed',
+  ]);
+  expect(await detailOf("GET", "nigth-orders?version=99")).toEqual([
+    404,
+    'there is no policy "nigth-orders", did you mean "night-orders"?',
+  ]);
+  expect(await detailOf("DELETE", "webhok")).toEqual([
+    404,
+    'there is no policy "webhok", did you mean "webhook"?',
+  ]);
+});
+
 test("the ids of inline policies cannot be registered", async () => {
   const policyId = `inline.${"0".repeat(40)}`;
   for (const [method, path] of [

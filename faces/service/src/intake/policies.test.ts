@@ -1,12 +1,14 @@
 /** Tests of registering and replacing policies: concurrent callers lose no document. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
+import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { Redrive } from "../redrive.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
+import { Policies } from "./policies.ts";
 
 let redrive: Redrive;
-afterEach(() => redrive.stop());
+afterEach(() => redrive?.stop());
 
 describe("policies", () => {
   it("are registered, listed and removed for the only tenant when none is named", async () => {
@@ -59,6 +61,21 @@ describe("policies", () => {
       }),
     );
     expect(kept).toEqual(counts);
+  });
+
+  it("are suggested only while this process may trust what it knows about them", async () => {
+    const store = memoryStore({ exclusive: false });
+    let now = 0;
+    const digest = () => "";
+    const book = new PolicyCache(store);
+    const policies = new Policies({ store, book, digest, now: () => now });
+    const messageFor = (id: string) => policies.unknown("NOT_FOUND", "default", id).message;
+    await policies.register({ policyId: "night-orders" });
+    expect(messageFor("nigth-orders")).toContain('did you mean "night-orders"?');
+    // Another node has removed it: whoever asks for it gets no advice to ask for it.
+    expect(messageFor("night-orders")).toBe('there is no policy "night-orders"');
+    now = 10_000;
+    expect(messageFor("nigth-orders")).toBe('there is no policy "nigth-orders"');
   });
 
   it("that are registered concurrently with different documents are rejected except for one", async () => {

@@ -25,6 +25,8 @@ type KnownChoice = PolicyChoice & ReadValue;
 const MAX_KNOWN = 10_000;
 /** Ids that are compared with an unknown one: comparing costs time. */
 const MAX_COMPARED = 100;
+/** Known policies, of all tenants, among which these ids are searched. */
+const MAX_EXAMINED = 1000;
 
 /** Policies that one call of `removeUnused` examines, and removes in one commit. */
 const UNUSED_LIMIT = 100;
@@ -87,8 +89,8 @@ export class Policies {
   }
 
   /**
-   * The error for an id that nobody has registered, with the nearest one that exists. Only ids that this
-   * process knows are compared: a tenant may have registered any number of them.
+   * The error for an id that nobody has registered, with the nearest one that this process knows. The
+   * others are not read: a tenant may have registered any number of them.
    */
   unknown(code: "NOT_FOUND" | "UNKNOWN_POLICY", tenantId: string, policyId: string): Error {
     return unknownPolicy(code, policyId, this.#knownIds(tenantId));
@@ -98,9 +100,12 @@ export class Policies {
     const ids: string[] = [];
     const prefix = keyOf(tenantId, "");
     const inline = keyOf(tenantId, INLINE_PREFIX);
+    let examined = 0;
     for (const key of this.#newest.keys()) {
-      if (ids.length === MAX_COMPARED) break;
-      if (key.startsWith(prefix) && !key.startsWith(inline)) ids.push(key.slice(prefix.length));
+      if (ids.length === MAX_COMPARED || examined++ === MAX_EXAMINED) break;
+      if (!key.startsWith(prefix) || key.startsWith(inline)) continue;
+      const policyId = key.slice(prefix.length);
+      if (this.known(tenantId, policyId) !== undefined) ids.push(policyId);
     }
     return ids;
   }

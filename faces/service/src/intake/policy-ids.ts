@@ -22,13 +22,17 @@ export function conflict(policyId: string, what: string): Error {
   return serviceError("POLICY_CONFLICT", `policy ${JSON.stringify(policyId)} ${what}`);
 }
 
-/** There is no such policy. `ids`: registered ones; the nearest of them and of the presets is suggested. */
+/**
+ * There is no such policy. `ids`: registered ones; the nearest of them and of the presets is suggested.
+ * The id itself may be among them, if another node has removed it a moment ago.
+ */
 export function unknownPolicy(
   code: "NOT_FOUND" | "UNKNOWN_POLICY",
   policyId: string,
   ids: readonly string[],
 ): Error {
-  const near = nearestName(policyId, [...ids, ...Object.keys(presets)]);
+  const others = [...ids, ...Object.keys(presets)].filter((id) => id !== policyId);
+  const near = nearestName(policyId, others);
   const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
   return serviceError(code, `there is no policy ${JSON.stringify(policyId)}${hint}`);
 }

@@ -121,6 +121,11 @@ async function find(
   const row = await redrive.policies.get(policyId, tenantId, version);
   if (row !== null) return viewPolicy(row);
   if (version === undefined && isPreset(policyId)) return viewPreset(policyId);
+  if (version !== undefined) {
+    // Throws if there is no version at all.
+    await find({ redrive }, tenantId, policyId);
+    throw missing(policyId, `has no version ${version}`);
+  }
   throw redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
 }
 
@@ -142,6 +147,7 @@ async function remove(
   const { policyId } = request.params;
   const tenantId = tenantOf(request);
   if ((await context.redrive.policies.get(policyId, tenantId)) === null) {
+    if (isPreset(policyId)) throw missing(policyId, "is a preset, which cannot be removed");
     throw context.redrive.policies.unknown("NOT_FOUND", tenantId, policyId);
   }
   if (!(await context.redrive.policies.remove(policyId, tenantId))) {
@@ -175,6 +181,10 @@ function isPreset(policyId: string): boolean {
 function documentIn({ body }: FastifyRequest): PolicyDocument {
   if (isObject(body)) return body as PolicyDocument;
   throw wrong("", "the policy must be an object");
+}
+
+function missing(policyId: string, what: string): Error {
+  return serviceError("NOT_FOUND", `policy ${JSON.stringify(policyId)} ${what}`);
 }
 
 function wrong(field: string, message: string): Error {
