@@ -8,7 +8,7 @@ import type { AppOptions } from "@redrive/service/http";
 import { type ScenarioDocument, simulate } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
 import { sharedPage } from "./dashboard-flows.ts";
 import { type DashboardService, startDashboardService } from "./dashboard-service.ts";
@@ -42,6 +42,22 @@ const simulator: NonNullable<AppOptions["simulator"]> = {
     return { reportJson, link: encodeRun({ view: "system", seed, scenarios: [document] }) };
   },
 };
+
+const LIST_OF_IDS = /retry-tasks\/ids/u;
+
+/** Holds the responses to these addresses until the returned function is called. */
+async function hold(page: Page, address: RegExp): Promise<() => void> {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route(address, async (route) => {
+    await held;
+    await route.continue();
+  });
+  onTestFinished(() => page.unroute(address));
+  return release;
+}
 
 const count = async (label: string, status?: "PENDING" | "CANCELLED" | "SUCCEEDED") =>
   (await service.client.countTasks({ label, ...(status && { status }) })).count;
@@ -87,20 +103,15 @@ test("rows stay while the next ones are loaded, and cannot be selected then", as
   const ids = () => page.locator("tbody a.id").allTextContents();
   await page.getByText(`${TASKS} tasks`).waitFor();
   const first = await ids();
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  await page.route(/retry-tasks\?.*cursor/u, async (route) => {
-    await held;
-    await route.continue();
-  });
+  const release = await hold(page, /retry-tasks\?.*cursor/u);
   await page.getByRole("link", { name: "Older tasks" }).press("Enter");
   await page.locator('.listing[aria-busy="true"]').waitFor();
   await page.getByText("loading…").waitFor();
   expect(await ids()).toEqual(first);
   // Without moving the focus, unlike a click.
-  await page.locator("tbody input[type=checkbox]").first().dispatchEvent("click");
+  const box = page.locator("tbody input[type=checkbox]").first();
+  await box.evaluate((element: HTMLElement) => element.click());
+  expect([await box.isDisabled(), await box.isChecked()]).toEqual([true, false]);
   release();
   await page.locator('.listing[aria-busy="false"]').waitFor();
   const next = await ids();
@@ -113,7 +124,44 @@ test("rows stay while the next ones are loaded, and cannot be selected then", as
     await page.locator(".listing").evaluate((list) => list.getBoundingClientRect().top),
   ).toBeGreaterThanOrEqual(0);
   expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Older tasks");
-  await page.unroute(/retry-tasks\?.*cursor/u);
+  expect(await page.locator("tbody input[type=checkbox]").first().isDisabled()).toBe(false);
+});
+
+test("the selection can be cleared and extended while rows are loaded", async () => {
+  await createWaiting({ batch: "bar" });
+  const page = await open("tasks?label=batch%3Dbar");
+  const bar = page.locator(".selection-bar");
+  await page.getByText(`${TASKS} tasks`).waitFor();
+  await page.getByLabel("Select the page").check();
+  const release = await hold(page, /retry-tasks\?.*cursor/u);
+  await page.getByRole("link", { name: "Older tasks" }).press("Enter");
+  await page.locator('.listing[aria-busy="true"]').waitFor();
+  await page.getByRole("button", { name: `Select all ${TASKS} tasks that match` }).click();
+  await page.getByText(`${TASKS} selected`).waitFor();
+  await bar.getByRole("button", { name: "Clear" }).click();
+  await bar.waitFor({ state: "detached" });
+  release();
+  await page.locator('.listing[aria-busy="false"]').waitFor();
+  expect(await bar.count()).toBe(0);
+});
+
+test("what was being selected when the filter changed is not selected", async () => {
+  await createWaiting({ batch: "first" });
+  await createWaiting({ batch: "second" }, 3);
+  const page = await open("tasks?label=batch%3Dfirst");
+  await page.getByText(`${TASKS} tasks`).waitFor();
+  await page.getByLabel("Select the page").check();
+  const release = await hold(page, LIST_OF_IDS);
+  await page.getByRole("button", { name: `Select all ${TASKS} tasks that match` }).click();
+  await page.getByText("listing…").waitFor();
+  await field(page, "Label").fill("batch=second");
+  await page.keyboard.press("Enter");
+  await page.getByText("3 tasks").waitFor();
+  const listed = page.waitForResponse(LIST_OF_IDS);
+  release();
+  await (await listed).finished();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
+  expect(await page.locator(".selection-bar").count()).toBe(0);
 });
 
 test("a bulk action affects everything that matched, and nothing that matches later", async () => {

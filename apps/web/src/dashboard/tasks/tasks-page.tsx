@@ -46,31 +46,21 @@ interface ListingProps {
 }
 
 function TaskListing({ filters, cursor }: ListingProps) {
-  const { state, showFresh, isStale } = useRows(filters, cursor);
+  const { state, showFresh } = useRows(filters, cursor);
   const key = JSON.stringify(filters);
   const counted = usePolled(key, () => client.countTasks(apiFilter(filters, now())), {
     everyMs: COUNT_EVERY_MS,
     isConcerned: ({ type }) => isCounted(filters) && type.startsWith("task."),
   });
-  const selection = useSignal<Selection>(NOTHING);
-  // Another filter shows other tasks, so nothing stays selected.
-  useEffect(() => {
-    selection.value = NOTHING;
-  }, [key]);
+  const { selection, select } = useSelection(key);
   const list = useStartOfList(JSON.stringify([key, cursor]), state.isStale);
   const { rows, problem } = state;
   const fresh = rows?.fresh.size ?? 0;
   const tasks = rows?.tasks ?? [];
-  // Rows of the previous list can be read and opened, but not selected. It asks for the state when it
-  // is called, because the table keeps the function.
-  const select = (next: Selection) => {
-    if (!isStale()) selection.value = next;
-  };
   // A count or another address changes no row.
   const table = useMemo(
-    () =>
-      tasks.length > 0 && <TaskTable tasks={tasks} selection={selection.value} onSelect={select} />,
-    [rows?.tasks, selection.value],
+    () => tasks.length > 0 && <TaskTable tasks={tasks} selection={selection} onSelect={select} />,
+    [rows?.tasks, selection],
   );
   return (
     <>
@@ -89,7 +79,7 @@ function TaskListing({ filters, cursor }: ListingProps) {
         </div>
       </div>
       <SelectionBar
-        selection={selection.value}
+        selection={selection}
         filters={filters}
         tasks={tasks}
         count={counted.data?.complete === true ? counted.data.count : undefined}
@@ -101,7 +91,8 @@ function TaskListing({ filters, cursor }: ListingProps) {
       />
       {rows === undefined && problem === "" && <p class="loading">Loading…</p>}
       <div ref={list} class="listing" aria-busy={state.isStale}>
-        {table}
+        {/* Rows of the previous list can be read and opened, but not selected. */}
+        <fieldset disabled={state.isStale}>{table}</fieldset>
         {rows !== undefined && tasks.length === 0 && fresh === 0 && (
           <NoTasks filters={filters} isLast={state.older === null} />
         )}
@@ -109,6 +100,25 @@ function TaskListing({ filters, cursor }: ListingProps) {
       <Pages older={state.older} filters={filters} cursor={cursor} />
     </>
   );
+}
+
+/**
+ * The selected tasks. Another filter shows other tasks, so nothing stays selected, and what was still
+ * being listed for the filter before is not selected.
+ */
+function useSelection(key: string) {
+  const selection = useSignal<Selection>(NOTHING);
+  const shown = useRef(key);
+  shown.current = key;
+  useEffect(() => {
+    selection.value = NOTHING;
+  }, [key]);
+  return {
+    selection: selection.value,
+    select: (next: Selection) => {
+      if (shown.current === key) selection.value = next;
+    },
+  };
 }
 
 /** Scrolls to the first row when other rows have replaced those at whose end the user was. */

@@ -28,14 +28,13 @@ export interface RowState {
 
 const EMPTY: RowState = { rows: undefined, older: null, isStale: false, problem: "" };
 
-/** Returns the rows, a function that shows the new tasks, and one that says whether rows are stale now. */
+/** Returns the rows, and a function that shows the new tasks. */
 export function useRows(
   filters: TaskFilters,
   cursor: string,
 ): {
   readonly state: RowState;
   readonly showFresh: () => void;
-  readonly isStale: () => boolean;
 } {
   const state = useSignal<RowState>(EMPTY);
   const replace = useRef(() => {});
@@ -50,7 +49,6 @@ export function useRows(
   return {
     state: state.value,
     showFresh: () => replace.current(),
-    isStale: () => state.peek().isStale,
   };
 }
 
