@@ -93,6 +93,11 @@ export const intake = [
       replace: 'headers[name] = value?.toString("utf8") ?? "";',
     },
     {
+      name: "a header that was sealed alone is read as several",
+      search: "return `${contextOf(task, names)}\\n+`;",
+      replace: "return contextOf(task, names);",
+    },
+    {
       name: "a header that is added to a sealed task breaks the others",
       search: "names.length === 1 || hasSealed(task.headers)",
       replace: "names.length === 1",

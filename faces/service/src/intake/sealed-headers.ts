@@ -23,8 +23,8 @@ export function sealedHeaders(sealer: Sealer, task: NewTask): Headers {
   const headers: Record<string, string> = { ...task.headers };
   const values = names.map((name) => task.headers[name] ?? "");
   for (const name of names) headers[name] = SEALED;
-  headers[first] =
-    `${TOGETHER}${sealValue(sealer, JSON.stringify(values), contextOf(task, names))}`;
+  const sealed = sealValue(sealer, JSON.stringify(values), togetherContext(task, names));
+  headers[first] = `${TOGETHER}${sealed}`;
   return headers;
 }
 
@@ -66,11 +66,23 @@ function openTogether(
 ): boolean {
   const sealed = names.map((name) => headers[name] ?? "").filter((value) => value !== SEALED);
   const [first = ""] = sealed;
-  const bytes = openBytes(keys, first.slice(TOGETHER.length), contextOf(task, names));
+  const bytes = openBytes(keys, first.slice(TOGETHER.length), togetherContext(task, names));
   if (bytes === null || sealed.length !== 1) return false;
-  const values = JSON.parse(bytes.toString("utf8")) as readonly string[];
+  const values = valuesIn(bytes.toString("utf8"));
+  if (values?.length !== names.length) return false;
   for (const [index, name] of names.entries()) headers[name] = values[index] ?? "";
   return true;
+}
+
+/** A list of texts; undefined for everything else. */
+function valuesIn(text: string): readonly string[] | undefined {
+  try {
+    const values: unknown = JSON.parse(text);
+    const isList = Array.isArray(values) && values.every((value) => typeof value === "string");
+    return isList ? values : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function isTogether(value: string): boolean {
@@ -92,4 +104,9 @@ function namesWhere(headers: Headers, isSuch: HeaderTest): readonly string[] {
 /** Binds a sealed value to its task and its headers: it cannot be decrypted anywhere else. */
 function contextOf({ tenantId, taskId }: NewTask, names: readonly string[]): string {
   return `${tenantId}\n${taskId}\n${names.join("\n").toLowerCase()}`;
+}
+
+/** The form is part of it, so that a value that was sealed alone is never read as several values. */
+function togetherContext(task: NewTask, names: readonly string[]): string {
+  return `${contextOf(task, names)}\n+`;
 }

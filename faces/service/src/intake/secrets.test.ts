@@ -70,6 +70,22 @@ it("seals all headers of a task with one encryption, whatever their order when t
   expect(secrets.openHeaders({ ...task, headers: renamed })).toBeNull();
 });
 
+it("opens no header that was sealed alone and then marked as sealed together", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  for (const value of ["Bearer t0ps3cret", '"text"', '["list"]', "7"]) {
+    const alone = secrets.seal({ ...task, headers: { "x-own": value } });
+    const marked = { "x-own": `\u0001+${alone.headers["x-own"]}` };
+    expect(secrets.openHeaders({ ...alone, headers: marked })).toBeNull();
+  }
+});
+
+it("opens no header that was sealed together and then marked as sealed alone", async () => {
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
+  const sealed = secrets.seal({ ...task, headers: { "x-one": "1", "x-two": "2" } });
+  const marked = { "x-one\nx-two": sealed.headers["x-one"]?.slice(2) ?? "" };
+  expect(secrets.openHeaders({ ...sealed, headers: marked })).toBeNull();
+});
+
 it("opens headers that were sealed one by one, and seals a header that was added later", async () => {
   const secrets = await openSecrets(memoryDocuments(), fill, key());
   const alone = (name: string, value: string) =>
