@@ -4,7 +4,8 @@
  */
 import { formatInteger } from "@redrive/core";
 import { useId } from "preact/hooks";
-import { type Suggestion, type Suggestions, useSuggestions } from "./use-suggestions.ts";
+import type { Suggestion } from "./suggestion-requests.ts";
+import { type Suggestions, useSuggestions } from "./use-suggestions.ts";
 import { useTypedText } from "./use-typed-text.ts";
 import { visibleText } from "./visible-text.ts";
 

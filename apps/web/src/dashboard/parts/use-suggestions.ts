@@ -1,11 +1,8 @@
 /** Use suggestions: the state of a combo box: the list, the marked entry, and how keys move it. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
 import { useRef } from "preact/hooks";
-
-export interface Suggestion {
-  readonly value: string;
-  readonly count: number;
-}
+import { type Suggestion, SuggestionRequests } from "./suggestion-requests.ts";
 
 export interface Suggestions {
   readonly list: readonly Suggestion[];
@@ -29,9 +26,13 @@ export function useSuggestions(
   suggest: (text: string) => Promise<readonly Suggestion[]>,
 ): Suggestions {
   const state = useSignal<State>({ list: [], isOpen: false, marked: -1 });
-  const request = useRequest(suggest, (list) => {
+  const request = useRef<SuggestionRequests | undefined>(undefined);
+  request.current ??= new SuggestionRequests(systemClock, suggest);
+  const requests = request.current;
+  requests.suggest = suggest;
+  requests.onFound = (list) => {
     state.value = { ...state.value, list, marked: -1 };
-  });
+  };
   const { list, isOpen, marked } = (state as ReadonlySignal<State>).value;
   return {
     list,
@@ -39,11 +40,11 @@ export function useSuggestions(
     marked,
     open(text) {
       state.value = { ...state.value, isOpen: true };
-      request.start(text);
+      requests.start(text);
     },
     close() {
       state.value = { ...state.value, isOpen: false, marked: -1 };
-      request.cancel();
+      requests.cancel();
     },
     move(step) {
       const { length } = list;
@@ -56,33 +57,4 @@ export function useSuggestions(
 export function nextMark(marked: number, step: 1 | -1, length: number): number {
   if (marked < 0) return step > 0 ? 0 : length - 1;
   return (marked + step + length) % length;
-}
-
-/** One request at a time: a text that is typed meanwhile is asked for next, and those before it are not. */
-function useRequest(
-  suggest: (text: string) => Promise<readonly Suggestion[]>,
-  onFound: (list: readonly Suggestion[]) => void,
-): { start(text: string): void; cancel(): void } {
-  const asked = useRef({ wanted: undefined as string | undefined, isRunning: false });
-  const send = async () => {
-    const { current } = asked;
-    current.isRunning = true;
-    for (let text = current.wanted; text !== undefined; text = current.wanted) {
-      // Without suggestions the field still works.
-      const list = await suggest(text).catch(() => []);
-      if (current.wanted !== text) continue;
-      current.wanted = undefined;
-      onFound(list);
-    }
-    current.isRunning = false;
-  };
-  return {
-    start(text) {
-      asked.current.wanted = text;
-      if (!asked.current.isRunning) void send();
-    },
-    cancel() {
-      asked.current.wanted = undefined;
-    },
-  };
 }
