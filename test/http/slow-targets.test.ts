@@ -150,6 +150,7 @@ test.skipIf(process.platform !== "linux")(
       expect(durations, does).toHaveLength(TARGETS * TASKS);
       expect(Math.max(...durations), does).toBeLessThan(DEADLINE_MS + MAX_LATE_MS);
       if (isLate) expect(Math.min(...durations), does).toBeGreaterThanOrEqual(DEADLINE_MS);
+      else expect(Math.max(...durations), does).toBeLessThan(DEADLINE_MS);
     }
     expect(Math.max(peakMib, memoryMib()) - beforeMib).toBeLessThan(MAX_GROWTH_MIB);
   },

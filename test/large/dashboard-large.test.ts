@@ -1,6 +1,6 @@
 /**
  * The dashboard with 100,000 tasks, in a real browser: after a click or a key the page is drawn again
- * within 100 ms. `npm run test:long` runs it, because the tasks take long to create.
+ * within 100 ms in the median. `npm run test:long` runs it, because the tasks take long to create.
  */
 // needs: chromium, build
 import { mkdtempSync, rmSync } from "node:fs";
@@ -155,7 +155,7 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 }
 
-test("pages, filters, counts and selections of 100,000 tasks are drawn within 100 ms, and are exact", async () => {
+test("pages, filters, counts and selections of 100,000 tasks are drawn within 100 ms in the median, and are exact", async () => {
   const { page } = await openPage(browser, `${service.url}/ui/tasks`);
   await page.getByText("100,000 tasks").waitFor();
   const slowest = await watchInteractions(page);

@@ -17,7 +17,7 @@ const MAX_RECEIVED = 4 * MAX_READ_BODY;
 /** Informational responses before a response. They are short, but each costs as much time as a response. */
 const MAX_INFORMATIONAL = 1000;
 
-/** Its code is the one of undici's parser, so that it counts as an invalid response. */
+/** Its code has the prefix of the codes of undici's parser, so that it counts as an invalid response. */
 export class ReceivedTooMuch extends Error {
   override readonly name = "ReceivedTooMuch";
   readonly code = "HPE_TOO_MANY_BYTES";

@@ -75,6 +75,9 @@ const LOGINS: readonly Row[] = [
   },
 ];
 
+/** Connections on which the server says nothing any more. */
+const silenced = new WeakSet<Socket>();
+
 const FAILURES: readonly Row[] = [
   {
     does: "is a web server",
@@ -131,6 +134,13 @@ const FAILURES: readonly Row[] = [
   },
   {
     does: "says nothing at the login",
+    to: "AUTH",
+    reply: (socket) => void silenced.add(socket),
+    expected: "error connect no connection to the target (UND_ERR_CONNECT_TIMEOUT)",
+    isLate: true,
+  },
+  {
+    does: "says nothing after the login",
     to: "PING",
     reply: () => {},
     expected: "error connect no connection to the target (UND_ERR_CONNECT_TIMEOUT)",
@@ -151,6 +161,7 @@ describe("a Redis server that", () => {
     const { reply, to = "XADD", expected, isLate = false } = row;
     let replies = 0;
     const conduct: RedisConduct = (command, socket) => {
+      if (silenced.has(socket)) return undefined;
       if (command[0] !== to || replies > 0) return honestReply(command);
       replies++;
       if (typeof reply === "string") return reply;
