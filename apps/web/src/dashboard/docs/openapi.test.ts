@@ -8,6 +8,8 @@ const docs = readDocs({
   info: { description: "About.", "x-problems": [{ code: "NOT_FOUND", status: 404, title: "No" }] },
   paths: {
     "/tasks/{taskId}": {
+      summary: "One task",
+      parameters: [{ name: "verbose" }],
       get: {
         tags: ["tasks"],
         summary: "Get a task",
@@ -37,7 +39,7 @@ test("operations are grouped by tag, with their fields and problems", () => {
     ["tasks", 2],
     ["settings", 1],
   ]);
-  const [post, get] = docs.groups[0]?.operations ?? [];
+  const [get, post] = docs.groups[0]?.operations ?? [];
   expect(get).toMatchObject({
     method: "GET",
     statuses: ["200"],
@@ -60,7 +62,7 @@ test("a search finds paths, summaries and tags", () => {
 });
 
 test("each operation has a command", () => {
-  const [post, get] = docs.groups[0]?.operations ?? [];
+  const [get, post] = docs.groups[0]?.operations ?? [];
   expect(get && curlOf(get, "http://x/")).toBe("curl 'http://x/tasks/{taskId}'");
   expect(post && curlOf(post, "http://x/")).toBe(
     "curl --json '{ \"url\": … }' 'http://x/tasks/{taskId}'",

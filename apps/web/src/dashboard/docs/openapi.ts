@@ -35,17 +35,15 @@ export interface ApiDocs {
   readonly problems: readonly Problem[];
 }
 
-/** Creating comes before reading. */
-const METHODS = ["post", "get", "put", "delete"];
-
+/** Operations keep the order of the document: the service puts them into reading order. */
 export function readDocs(openapi: unknown): ApiDocs {
   const document = partOf(openapi);
   const info = partOf(document["info"]);
   const groups = new Map<string, Operation[]>();
   for (const [path, item] of Object.entries(partOf(document["paths"]))) {
-    for (const method of METHODS) {
-      const operation = partOf(item)[method];
-      if (!isObject(operation)) continue;
+    for (const [method, operation] of Object.entries(partOf(item))) {
+      // A path may also have a summary, or a list of parameters.
+      if (!isObject(operation) || Array.isArray(operation)) continue;
       const tag = textOf(listOf(operation["tags"])[0]) || "other";
       groups.set(tag, [...(groups.get(tag) ?? []), readOperation(method, path, operation)]);
     }

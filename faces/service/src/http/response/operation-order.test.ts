@@ -8,12 +8,12 @@ test("a collection comes before its items and they before other operations, and 
     "/tasks/{id}": { delete: {}, get: {} },
     "/keys": { get: {} },
     "/tasks/count": { get: {} },
-    "/tasks": { get: {}, post: {} },
+    "/tasks": { parameters: [], patch: {}, get: {}, post: {} },
   };
   const { paths: sorted, ...others } = inReadingOrder({ openapi: "3.1.0", paths });
   const lines = Object.entries(sorted).map(([path, item]) => `${Object.keys(item)} ${path}`);
   expect(lines).toEqual([
-    "post,get /tasks",
+    "post,get,parameters,patch /tasks",
     "get,delete /tasks/{id}",
     "get /tasks/{id}/body",
     "get /tasks/count",

@@ -35,8 +35,13 @@ function rankOf(path: string): number {
 }
 
 function sortedMethods(item: object = {}): object {
-  const rank = (method: string) => METHODS.indexOf(method);
   return Object.fromEntries(
-    Object.entries(item).toSorted(([one], [other]) => rank(one) - rank(other)),
+    Object.entries(item).toSorted(([one], [other]) => methodRank(one) - methodRank(other)),
   );
+}
+
+/** Anything else comes last: a method that is not listed, and what all methods of a path share. */
+function methodRank(key: string): number {
+  const rank = METHODS.indexOf(key);
+  return rank < 0 ? METHODS.length : rank;
 }
