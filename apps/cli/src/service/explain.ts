@@ -75,13 +75,12 @@ function attemptSentence({ attemptNumber }: Task, last: Attempt, now: number): s
   return `It has made ${count}; the last result, ${formatAgo(last.startedAt, now)}, was ${result} after ${formatDuration(durationMs)}.${waited}`;
 }
 
-/** Waits that end at a known instant. */
+/** Delays of the task itself, whose end the service's sentence already says. */
 const DELAYS: ReadonlySet<string> = new Set(["policy", "retry-after"]);
 
 function nextSentence({ status, wait, reason, redrivenTo }: Task): string {
   switch (status) {
     case "PENDING":
-      // The service has named what holds the task, and how long a delay still lasts.
       if (wait === undefined || wait === null || DELAYS.has(wait.cause)) return "";
       return `It has waited since ${formatTimeOfDay(wait.sinceAt)}.`;
     case "EXHAUSTED":

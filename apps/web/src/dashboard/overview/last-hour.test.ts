@@ -34,6 +34,7 @@ test("an hour without tasks has no rates, only zeros", () => {
 test("a minute without ended tasks has no success rate, and a full bar is always 100 %", () => {
   const quiet = figuresOf(activity({})).find(({ name }) => name === "success");
   expect(quiet).toMatchObject({ max: 1, series: Array(60).fill(null) });
+  expect(quiet?.formatMinute(null)).toBe("no task ended");
   const given = activity({
     succeeded: [...zeros().slice(2), 1, 0],
     deadLetters: [...zeros().slice(2), 1, 2],

@@ -12,8 +12,8 @@ export interface Figure {
   readonly series: readonly (number | null)[];
   /** The value of a full bar. Default: the largest one. */
   readonly max?: number;
-  /** The value of one minute, with its unit. */
-  formatMinute(value: number): string;
+  /** The value of one minute, with its unit; null: it has none. */
+  formatMinute(value: number | null): string;
   readonly isBad?: boolean;
 }
 
@@ -34,7 +34,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       value: formatInteger(good),
       note: `${perMinute(succeeded)} in the last minute`,
       series: succeeded,
-      formatMinute: (value) => `${formatInteger(value)} succeeded`,
+      formatMinute: countOf("succeeded"),
     },
     {
       name: "success",
@@ -43,7 +43,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       note: "of the tasks that ended",
       series: rateSeries(counts),
       max: 1,
-      formatMinute: formatPercent,
+      formatMinute: (value) => (value === null ? "no task ended" : formatPercent(value)),
       isBad: dead > good,
     },
     {
@@ -52,7 +52,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       value: formatInteger(again),
       note: all === again ? "no first attempts" : `${amplification(all, again)} attempts per task`,
       series: retries,
-      formatMinute: (value) => `${formatInteger(value)} retries`,
+      formatMinute: countOf("retries"),
     },
     {
       name: "dead",
@@ -60,7 +60,7 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       value: formatInteger(dead),
       note: "in the last hour",
       series: deadLetters,
-      formatMinute: (value) => `${formatInteger(value)} dead letters`,
+      formatMinute: countOf("dead letters"),
       isBad: dead > 0,
     },
     {
@@ -69,9 +69,14 @@ export function figuresOf({ counts }: Activity): readonly Figure[] {
       value: ageText(lastAge(counts.oldestAgeMs)),
       note: lastAge(counts.oldestAgeMs) === 0 ? "no task is open" : "since it was created",
       series: counts.oldestAgeMs,
-      formatMinute: ageText,
+      formatMinute: (value) => ageText(value ?? 0),
     },
   ];
+}
+
+/** Every minute has a count. */
+function countOf(unit: string): Figure["formatMinute"] {
+  return (value) => `${formatInteger(value ?? 0)} ${unit}`;
 }
 
 function sumOf(values: readonly number[]): number {

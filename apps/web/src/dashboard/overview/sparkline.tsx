@@ -15,7 +15,8 @@ interface SparklineProps {
   readonly firstMinuteAt: number;
   readonly minuteMs: number;
   readonly isBad?: boolean;
-  formatMinute(value: number): string;
+  /** Null: the minute has no value. */
+  formatMinute(value: number | null): string;
   /** Called with the text for the minute under the pointer, or "". */
   onPoint(text: string): void;
 }
@@ -30,8 +31,7 @@ export function Sparkline(props: SparklineProps) {
     pointed.value = index;
     const value = series[index];
     const at = CLOCK.format(firstMinuteAt + index * minuteMs);
-    const text = typeof value === "number" ? formatMinute(value) : "no task ended";
-    onPoint(value === undefined ? "" : `${at}: ${text}`);
+    onPoint(value === undefined ? "" : `${at}: ${formatMinute(value)}`);
   };
   return (
     <svg
