@@ -7,6 +7,31 @@ import { plainPaint } from "../print/paint.ts";
 import { logTaskEvent } from "./event-log.ts";
 import { startService } from "./running-service.ts";
 
+test("the line of a task that ended without an attempt counts none, as the API does", async () => {
+  const service = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
+  const { redrive } = service;
+  const lines: Record<string, unknown>[] = [];
+  const info = (fields: Record<string, unknown>) => lines.push(fields);
+  const ended = new Promise<void>((resolve) => {
+    redrive.onEvent((event) => {
+      logTaskEvent({ log: { info } } as never, event);
+      if (event.reason === "held") resolve();
+    });
+  });
+  // The first task takes the token, and the next one comes when the time of the second is over.
+  await redrive.configure("slow", { rate: { perSecond: 1, burst: 1 } });
+  const policy = { maxAttempts: 1, attemptTimeoutMs: 100, totalBudgetMs: 100 };
+  const task = { targetUrl: "http://127.0.0.1:8099/", destination: "slow", policy };
+  await redrive.enqueue(task);
+  const { taskId } = await redrive.enqueue(task);
+  await ended;
+  const { attemptNumber } = (await redrive.get(taskId)) ?? {};
+  await service.stop();
+  const held = { event: "task.exhausted", taskId, reason: "held", by: "rate", attemptNumber: 0 };
+  expect(lines.filter((line) => line["taskId"] === taskId)).toMatchObject([held]);
+  expect(attemptNumber).toBe(0);
+});
+
 test("a task has a line per attempt and a line for its end, without its payload", async () => {
   const statuses = [503, 200];
   const target = createServer((_, response) => response.writeHead(statuses.shift() ?? 200).end());

@@ -139,7 +139,7 @@ describe("a task that a guard holds", () => {
     const ended = { status: "EXHAUSTED", reason: "held", attemptNumber: 0, lastError };
     expect(await get(taskId)).toMatchObject(ended);
     const event = events.find((one) => one.taskId === taskId && one.type === "task.exhausted");
-    expect(event).toMatchObject({ reason: "held", by });
+    expect(event).toMatchObject({ reason: "held", by, attemptNumber: 0 });
   });
 
   it("names the guard that held it when its time ran out, not a later one", async () => {

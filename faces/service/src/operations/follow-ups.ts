@@ -4,6 +4,7 @@
  * pass the same guards as any task, and create no further ones.
  */
 import type { StopReason } from "@redrive/core";
+import { attemptsAfter } from "../engine/run/settlement.ts";
 import type { OnEnd, Settle, StartedTask } from "../model/batch.ts";
 import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
 import type { NewId } from "../model/ids.ts";
@@ -48,11 +49,12 @@ function tasksFor(
 
 function endOf(
   task: StartedTask,
-  { attempt }: Settle,
+  settle: Settle,
   end: Pick<End, "status" | "reason" | "finishedAt">,
 ): End {
+  const { attempt } = settle;
   return {
-    attemptNumber: task.attemptNumber - (attempt === null ? 1 : 0),
+    attemptNumber: attemptsAfter(task, settle),
     lastStatus: attempt === null ? task.lastStatus : attempt.responseStatus,
     ...end,
   };

@@ -37,6 +37,7 @@ export interface EngineEvent {
   readonly destination?: string;
   /** The labels of the task; absent if it has none. */
   readonly labels?: Headers;
+  /** Of the attempt. At the end of a task: how many it has made, 0 if none. */
   readonly attemptNumber?: number;
   /** The reason: a stop reason, a gate, or an error message. */
   readonly reason?: string;

@@ -18,6 +18,7 @@ import type { EngineEvents } from "../events/engine-events.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { Schedule } from "../schedule/scheduler.ts";
 import { scheduleFollowUps } from "./follow-up-tasks.ts";
+import { attemptsAfter } from "./settlement.ts";
 
 export interface SettledTaskParts {
   readonly time: EngineTime;
@@ -49,7 +50,7 @@ export function applySettled(
   }
   const type = eventType(settle, result);
   if (type === undefined) return;
-  const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
+  const { tenantId, taskId, policyId, createdAt } = task;
   const labels = eventLabels(task.labels);
   const now = time.now();
   const event: WritableEventBody = {
@@ -57,7 +58,7 @@ export function applySettled(
     tenantId,
     taskId,
     destination: destination.name,
-    attemptNumber,
+    attemptNumber: attemptsAfter(task, settle),
     policyId,
     createdAt,
   };

@@ -161,6 +161,11 @@ export function expirationOf(task: StartedTask, reason: StopReason, lastError?: 
   return lastError === undefined ? ended : { ...ended, lastError };
 }
 
+/** Attempts of the task after this settle: a claim that sent nothing does not count. */
+export function attemptsAfter({ attemptNumber }: StartedTask, { attempt }: Settle): number {
+  return attempt === null ? attemptNumber - 1 : attemptNumber;
+}
+
 export function attemptLogOf(
   { task, startedAt, waits }: Pick<HeldClaim, "task" | "startedAt" | "waits">,
   result: AttemptResult,
