@@ -22,10 +22,7 @@ export interface Store {
   /** True if no other process can use the store. At boot, every other node is then dead. */
   readonly exclusive: boolean;
 
-  /**
-   * In a shared store: a node starts a second commit beside a running one if at least this many items
-   * wait. Fewer wait for the next commit, which costs the server less. Default: 128.
-   */
+  /** In a shared store: how many items are worth a second commit beside a running one. Default: 128. */
   readonly overlapItems?: number;
 
   /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
@@ -244,10 +241,7 @@ export interface Retention {
   /** Dead letters that ended before this instant are removed. */
   readonly deadBefore: number;
   readonly limit: number;
-  /**
-   * A store that blocks the event loop asks it after each removed task, and ends the slice when it is
-   * true.
-   */
+  /** A store that blocks the event loop asks it after each removed task, and ends when it is true. */
   readonly isOver?: () => boolean;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Commit loop: writes the items of the commit queue to the store. At the end of a turn of the event
  * loop, it commits all waiting items in one transaction, together with the claims that the scheduler
- * plans, and reports the results. Items that arrive while a commit runs wait for the next one. In a
- * shared store, a second commit starts beside it if many wait, so that the server is not idle.
+ * plans, and reports the results. Items that arrive while a commit runs wait for the next one, unless
+ * two may overlap.
  *
  * After a failed commit, the effect of every item is unknown. The loop repeats the settles (the claim
  * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
@@ -24,8 +24,9 @@ import type { ClaimRunner } from "./claim-runner.ts";
 import { CommitAlarm } from "./commit-alarm.ts";
 import type { PendingCommit } from "./commit-batch.ts";
 import { CommitDelay } from "./commit-delay.ts";
+import { CommitOverlap, type OverlapParts } from "./commit-overlap.ts";
 import { CommitPause } from "./commit-pause.ts";
-import { type CommitQueue, failItems } from "./commit-queue.ts";
+import { failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
 import { gatherCommit } from "./gather-commit.ts";
 import { RefusedItems } from "./refused-items.ts";
@@ -34,14 +35,7 @@ import { RunningCommits } from "./running-commits.ts";
 import { isSuspectClaim, type SuspectTurn } from "./suspect-turn.ts";
 import { WorkBetween } from "./work-between.ts";
 
-/** In a shared store. More would only make commits smaller. */
-const MAX_RUNNING = 2;
-/** Of a store that does not say it. */
-const MIN_OVERLAP_ITEMS = 128;
-/** After a commit, the next one starts at once if this many items wait. Fewer wait for others. */
-const MIN_NEXT_ITEMS = 64;
-
-export interface CommitLoopParts {
+export interface CommitLoopParts extends OverlapParts {
   readonly clock: Clock;
   readonly time: EngineTime;
   readonly store: Store;
@@ -55,11 +49,8 @@ export interface CommitLoopParts {
   readonly homes: RowHomes | undefined;
   readonly suspectTurn: SuspectTurn;
   readonly guardSaver: GuardSaver;
-  readonly queue: CommitQueue;
   readonly partitions: OwnPartitions;
   readonly runner: ClaimRunner;
-  /** Replaces that of the store. At least 1. */
-  readonly overlapItems?: number | undefined;
 }
 
 export class CommitLoop {
@@ -76,6 +67,7 @@ export class CommitLoop {
     fail: (commit, error) => this.#handleFailure(commit, error),
     resume: () => this.#continue(),
   });
+  readonly #overlap: CommitOverlap;
   #isRequested = false;
   #isClosed = false;
   #closedBy: unknown;
@@ -86,6 +78,7 @@ export class CommitLoop {
     this.#parts = parts;
     this.#alarm = new CommitAlarm(parts.clock, parts.time, () => this.#request());
     this.#pause = new CommitPause(parts.clock);
+    this.#overlap = new CommitOverlap(parts, this.#running);
     this.#refusals = new RefusedItems({
       context: () => this.#context(),
       isClosed: () => this.#isClosed,
@@ -103,30 +96,8 @@ export class CommitLoop {
 
   #mayStart(): boolean {
     if (this.#pause.isActive || this.#workBetween.isRunning || this.#isClosed) return false;
-    return this.#running.count === 0 || this.#mayOverlap();
-  }
-
-  /** May a commit start beside a running one? */
-  #mayOverlap(): boolean {
-    const { store, queue } = this.#parts;
-    if (store.exclusive || this.#workBetween.isWaiting) return false;
-    const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
-    return isFree && queue.itemCount() >= this.#overlapItems;
-  }
-
-  get #overlapItems(): number {
-    const { store, overlapItems } = this.#parts;
-    return overlapItems ?? store.overlapItems ?? MIN_OVERLAP_ITEMS;
-  }
-
-  /**
-   * How many items the next commit takes. If no commit runs and enough items wait for two, each takes
-   * half: the callers of one then add their next items while the server works on the other.
-   */
-  #itemsToTake(): number {
-    const count = this.#parts.queue.itemCount();
-    const isDivided = this.#running.count === 0 && count >= 2 * this.#overlapItems;
-    return isDivided && !this.#parts.store.exclusive ? Math.ceil(count / 2) : count;
+    if (this.#running.count === 0) return true;
+    return !this.#workBetween.isWaiting && this.#overlap.mayOverlap();
   }
 
   /** Runs `work` as soon as no commit runs. */
@@ -176,7 +147,8 @@ export class CommitLoop {
   /** Starts a commit of what waits. Returns false if there is nothing to commit. */
   #start(): boolean {
     const mayClaimSuspect = () => this.#mayClaimSuspect();
-    const commit = gatherCommit(this.#parts, this.#context(), this.#itemsToTake(), mayClaimSuspect);
+    const max = this.#overlap.itemsToTake();
+    const commit = gatherCommit(this.#parts, this.#context(), max, mayClaimSuspect);
     if (commit === undefined) return false;
     this.#parts.suspectTurn.begin(this, commit.claims);
     this.#running.start(commit, this.#parts.store.commit(commit.batch));
@@ -220,14 +192,9 @@ export class CommitLoop {
     this.#continue();
   }
 
-  /**
-   * In a shared store, the server works on the next commit while this node sends the requests of this
-   * one, which takes about as long.
-   */
+  /** The server works on the next commit while this node sends the requests of this one. */
   #startNext(): void {
-    const { store, queue } = this.#parts;
-    const hasEnough = queue.itemCount() >= MIN_NEXT_ITEMS;
-    if (store.exclusive || !hasEnough || this.#workBetween.isWaiting) return;
+    if (this.#workBetween.isWaiting || !this.#overlap.isNextReady()) return;
     if (this.#mayStart()) this.#start();
   }
 

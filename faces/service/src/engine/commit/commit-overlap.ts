@@ -1,0 +1,59 @@
+/**
+ * Commit overlap: when a commit may start beside a running one, and how many items it takes. In a shared
+ * store, two commits overlap, so that the server works while the node does (`docs/decisions/0041`).
+ */
+import type { Store } from "../../model/store.ts";
+import type { CommitQueue } from "./commit-queue.ts";
+import type { RunningCommits } from "./running-commits.ts";
+
+/** More would only make commits smaller. */
+const MAX_RUNNING = 2;
+/** Of a store that does not say it. */
+const MIN_OVERLAP_ITEMS = 128;
+/** After a commit, the next one starts at once if this many items wait. Fewer wait for others. */
+const MIN_NEXT_ITEMS = 64;
+
+export interface OverlapParts {
+  readonly store: Pick<Store, "exclusive" | "overlapItems">;
+  readonly queue: CommitQueue;
+  /** Replaces that of the store. At least 1. */
+  readonly overlapItems?: number | undefined;
+}
+
+export class CommitOverlap {
+  readonly #isExclusive: boolean;
+  readonly #overlapItems: number;
+  readonly #queue: CommitQueue;
+  readonly #running: RunningCommits;
+
+  constructor({ store, queue, overlapItems }: OverlapParts, running: RunningCommits) {
+    this.#isExclusive = store.exclusive;
+    this.#overlapItems = overlapItems ?? store.overlapItems ?? MIN_OVERLAP_ITEMS;
+    this.#queue = queue;
+    this.#running = running;
+  }
+
+  /** May a commit start beside a running one? */
+  mayOverlap(): boolean {
+    const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
+    return !this.#isExclusive && isFree && this.#queue.itemCount() >= this.#overlapItems;
+  }
+
+  /**
+   * Is the next commit worth starting before the requests of the last one are sent? Sending them takes the
+   * node about as long as a commit takes the server.
+   */
+  isNextReady(): boolean {
+    return !this.#isExclusive && this.#queue.itemCount() >= MIN_NEXT_ITEMS;
+  }
+
+  /**
+   * How many items the next commit takes. If no commit runs and enough items wait for two, each takes
+   * half: the callers of one then add their next items while the server works on the other.
+   */
+  itemsToTake(): number {
+    const count = this.#queue.itemCount();
+    const isDivided = this.#running.count === 0 && count >= 2 * this.#overlapItems;
+    return isDivided && !this.#isExclusive ? Math.ceil(count / 2) : count;
+  }
+}
