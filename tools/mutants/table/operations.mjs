@@ -87,8 +87,8 @@ export const operations = [
   inService("operations/follow-ups.ts", [
     {
       name: "a callback for a returned attempt counts it",
-      search: "task.attemptNumber - (attempt === null ? 1 : 0)",
-      replace: "task.attemptNumber",
+      search: "attemptNumber: attemptsAfter(task, settle)",
+      replace: "attemptNumber: task.attemptNumber",
     },
     {
       name: "no callback for a cancel that wins",

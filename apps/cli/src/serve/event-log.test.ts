@@ -1,5 +1,5 @@
 /** Tests of the log lines of tasks: one per attempt, one per end, and nothing that a caller sent. */
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { eventLine } from "../print/event-text.ts";
@@ -7,7 +7,13 @@ import { plainPaint } from "../print/paint.ts";
 import { logTaskEvent } from "./event-log.ts";
 import { startService } from "./running-service.ts";
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 test("the line of a task that ended without an attempt counts none, as the API does", async () => {
+  const open: ServerResponse[] = [];
+  const target = createServer((_, response) => open.push(response));
+  await new Promise<void>((resolve) => target.listen(0, "127.0.0.1", resolve));
+  const { port } = target.address() as AddressInfo;
   const service = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
   const { redrive } = service;
   const lines: Record<string, unknown>[] = [];
@@ -15,21 +21,26 @@ test("the line of a task that ended without an attempt counts none, as the API d
   const ended = new Promise<void>((resolve) => {
     redrive.onEvent((event) => {
       logTaskEvent({ log: { info } } as never, event);
-      if (event.reason === "held") resolve();
+      if (event.type === "task.exhausted") resolve();
     });
   });
-  // The first task takes the token, and the next one comes when the time of the second is over.
-  await redrive.configure("slow", { rate: { perSecond: 1, burst: 1 } });
+  await redrive.configure("slow", { concurrency: { algorithm: "FIXED", max: 1 } });
+  const task = { targetUrl: `http://127.0.0.1:${port}/`, destination: "slow" };
+  await redrive.enqueue({ ...task, policy: { maxAttempts: 1 } });
+  while (open.length === 0) await turn();
   const policy = { maxAttempts: 1, attemptTimeoutMs: 100, totalBudgetMs: 100 };
-  const task = { targetUrl: "http://127.0.0.1:8099/", destination: "slow", policy };
-  await redrive.enqueue(task);
-  const { taskId } = await redrive.enqueue(task);
+  const { taskId } = await redrive.enqueue({ ...task, policy });
+  const endAt = redrive.now() + 200;
+  while (redrive.now() < endAt) await turn();
+  for (const response of open) response.end();
   await ended;
-  const { attemptNumber } = (await redrive.get(taskId)) ?? {};
+  const stored = await redrive.get(taskId);
   await service.stop();
-  const held = { event: "task.exhausted", taskId, reason: "held", by: "rate", attemptNumber: 0 };
+  target.close();
+
+  expect(stored).toMatchObject({ reason: "held", attemptNumber: 0 });
+  const held = { event: "task.exhausted", reason: "held", by: "concurrency", attemptNumber: 0 };
   expect(lines.filter((line) => line["taskId"] === taskId)).toMatchObject([held]);
-  expect(attemptNumber).toBe(0);
 });
 
 test("a task has a line per attempt and a line for its end, without its payload", async () => {
