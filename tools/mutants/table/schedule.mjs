@@ -85,7 +85,7 @@ const schedule = [
     },
     {
       name: "the settles of a failed commit are lost",
-      search: "      queue.restore(commit.settles, commit.written, commit.hints);\n",
+      search: "      queue.restore(commit.settles, written, commit.hints);\n",
       replace: "",
     },
     {
