@@ -42,7 +42,7 @@ export const run = [
   inService("engine/run/runner.ts", [
     {
       name: "a claim ahead of time is sent at once",
-      search: "if (claim.task.nextAttemptAt > now) this.#sendQueue.add(claim);",
+      search: "if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);",
       replace: "if (false) this.#sendQueue.add(claim);",
     },
     {

@@ -13,16 +13,14 @@ export interface ClaimRunner {
   /** This node holds the claim of a suspect, so it may not claim another one. */
   hasSuspect(): boolean;
   /**
-   * Takes over a committed claim. `origin`: whose slot was taken; undefined: it has none, and the claim
-   * is returned. `hold`: what held the task after it was due, if anything.
+   * Starts a committed claim. `origin`: whose slot was taken; undefined: it has none, and the claim is
+   * returned. `hold`: what held the task after it was due, if anything.
    */
-  accept(
+  start(
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
     origin: string | undefined,
     hold: Hold | undefined,
   ): void;
-  /** Sends the requests of the claims that it has accepted, when their tasks are due. */
-  sendAccepted(): void;
 }

@@ -188,14 +188,10 @@ export class CommitLoop {
     }
     if (this.#pause.isFailing) this.#parts.health.recordRecovery();
     this.#pause.recordSuccess();
-    applyResult(this.#context(), commit, result, () => this.#startNext());
+    applyResult(this.#context(), commit, result);
+    const isNextReady = !this.#workBetween.isWaiting && this.#overlap.isNextReady();
+    if (isNextReady && this.#mayStart()) this.#start();
     this.#continue();
-  }
-
-  /** The server works on the next commit while this node sends the requests of this one. */
-  #startNext(): void {
-    if (this.#workBetween.isWaiting || !this.#overlap.isNextReady()) return;
-    if (this.#mayStart()) this.#start();
   }
 
   #continue(): void {

@@ -10,7 +10,7 @@ import type { RunningCommits } from "./running-commits.ts";
 const MAX_RUNNING = 2;
 /** Of a store that does not say it. */
 const MIN_OVERLAP_ITEMS = 128;
-/** After a commit, the next one starts at once if this many items wait. Fewer wait for others. */
+/** With this many items the next commit starts at once. Fewer wait for others. */
 const MIN_NEXT_ITEMS = 64;
 
 export interface OverlapParts {
@@ -40,8 +40,8 @@ export class CommitOverlap {
   }
 
   /**
-   * Is the next commit worth starting before the requests of the last one are sent? Sending them takes the
-   * node about as long as a commit takes the server.
+   * May the next commit start as soon as the last one has ended? The server would be idle if it waited
+   * for the end of the turn, and for more items.
    */
   isNextReady(): boolean {
     return !this.#isExclusive && this.#queue.itemCount() >= MIN_NEXT_ITEMS;

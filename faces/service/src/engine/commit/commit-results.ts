@@ -28,15 +28,11 @@ export interface CommitContext {
   readonly now: number;
 }
 
-/**
- * The commit succeeded with this result. `startNext`: called when all of it is recorded, before the
- * requests of its claims are sent.
- */
+/** The commit succeeded with this result. */
 export function applyResult(
   context: CommitContext,
   commit: PendingCommit,
   result: CommitResult,
-  startNext: () => void = () => {},
 ): void {
   stopArrivals(commit.claims);
   applyWrites(context, commit, result);
@@ -47,8 +43,6 @@ export function applyResult(
   reportEach(commit.cancels, result.cancels);
   reportEach(commit.retryNows, result.retryNows);
   applyClaims(context, commit, result.claims);
-  startNext();
-  context.runner.sendAccepted();
 }
 
 /** Applies the rows that were written, or those of other nodes that were written before. */
@@ -106,7 +100,7 @@ function applyClaims(
     const used = claim.permits.splice(0, result.tasks.length);
     for (const [at, task] of result.tasks.entries()) {
       const hold = context.scheduler.holdOf(claim.lane, task.nextAttemptAt);
-      context.runner.accept(task, destination, used[at] as Permit, origins[at], hold);
+      context.runner.start(task, destination, used[at] as Permit, origins[at], hold);
     }
     returnPermits(context, destination, claim.permits);
   }
@@ -130,7 +124,7 @@ function applyCreate(
   item.done(result);
   if (permit === undefined) return;
   if (started === null) returnStart(context, item, permit);
-  else context.runner.accept(started, destination, permit, originOf(started.targetUrl), undefined);
+  else context.runner.start(started, destination, permit, originOf(started.targetUrl), undefined);
 }
 
 /** The commit failed, and its effect is unknown. The caller repeats the settles. */

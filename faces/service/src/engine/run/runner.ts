@@ -77,8 +77,6 @@ export class Runner implements ClaimRunner {
   readonly #held = new HeldClaims();
   readonly #unreadBodies = new UnreadBodies();
   readonly #sendQueue: SendQueue<HeldClaim>;
-  /** Mutable state: what the next `sendAccepted` sends. */
-  #accepted: HeldClaim[] = [];
   #running = 0;
   #underWay = 0;
 
@@ -110,26 +108,18 @@ export class Runner implements ClaimRunner {
     return this.#held.size;
   }
 
-  accept(
+  start(
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
     origin: string | undefined,
     hold: Hold | undefined,
   ): void {
-    this.#accepted.push(this.#held.add(task, destination, permit, origin, hold));
+    const claim = this.#held.add(task, destination, permit, origin, hold);
     this.#underWay++;
-  }
-
-  sendAccepted(): void {
-    const accepted = this.#accepted;
-    this.#accepted = [];
-    const now = this.#parts.time.now();
-    for (const claim of accepted) {
-      if (claim.origin === undefined) this.#release(claim);
-      else if (claim.task.nextAttemptAt > now) this.#sendQueue.add(claim);
-      else this.#prepare(claim);
-    }
+    if (origin === undefined) this.#release(claim);
+    else if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);
+    else this.#prepare(claim);
   }
 
   /** Releases the claim of a canceled task if it waits to be sent. Returns true if it did. */
