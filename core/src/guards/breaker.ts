@@ -218,14 +218,20 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   // No rate is below 0.01: without a failure there is nothing to compute.
   const failures = totalOf(window, FAILURES);
   const slowCalls = totalOf(window, SLOW);
-  if (failures + slowCalls === 0) return true;
-  const counts = { calls: totalOf(window, CALLS), failures, slowCalls };
-  if (reachesLimits(breaker, counts)) open(breaker, draw);
-  return false;
+  const hasNoFailures = failures + slowCalls === 0;
+  if (!hasNoFailures && reachesLimits(breaker, totalOf(window, CALLS), failures, slowCalls)) {
+    open(breaker, draw);
+  }
+  return hasNoFailures;
 }
 
-function reachesLimits({ options }: Breaker, counts: CallCounts): boolean {
-  const { calls, failures, slowCalls } = counts;
+/** The counts as numbers: an object would be made for each failed call, and costs the library 70 bytes. */
+function reachesLimits(
+  { options }: Breaker,
+  calls: number,
+  failures: number,
+  slowCalls: number,
+): boolean {
   if (calls < options.minCalls) return false;
   // Divided, not multiplied: 7 of 100 is then exactly the 0.07 of a document.
   return failures / calls >= options.failureRate || slowCalls / calls >= options.slowRate;
@@ -256,12 +262,10 @@ export function tripTogether(
 ): void {
   if (breakerState(breaker, now) !== "CLOSED") return;
   const own = callCounts(breaker, breaker.at);
-  const all: CallCounts = {
-    calls: own.calls + others.calls,
-    failures: own.failures + others.failures,
-    slowCalls: own.slowCalls + others.slowCalls,
-  };
-  if (reachesLimits(breaker, all)) open(breaker, draw);
+  const calls = own.calls + others.calls;
+  const failures = own.failures + others.failures;
+  const slowCalls = own.slowCalls + others.slowCalls;
+  if (reachesLimits(breaker, calls, failures, slowCalls)) open(breaker, draw);
 }
 
 function open(breaker: Breaker, draw: () => number): void {
