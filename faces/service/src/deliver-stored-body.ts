@@ -14,8 +14,8 @@ import type { StartedTask } from "./model/batch.ts";
 
 export interface StoredBodyParts {
   readonly clock: Clock;
-  readonly deliverer: Deliverer;
-  readonly bodies: Bodies;
+  readonly deliverer: Pick<Deliverer, "deliver">;
+  readonly bodies: Pick<Bodies, "open">;
 }
 
 /** What to send, and where its body is. */
@@ -45,9 +45,7 @@ export async function deliverStoredBody(
   }
 }
 
-interface Opening {
-  readonly clock: Clock;
-  readonly bodies: Bodies;
+interface Opening extends Pick<StoredBodyParts, "clock" | "bodies"> {
   readonly request: TaskRequest;
   readonly limits: DeliveryLimits;
   /** The time that the attempt has left. */

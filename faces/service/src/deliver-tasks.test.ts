@@ -3,10 +3,8 @@ import { randomBytes } from "node:crypto";
 import { virtualClock } from "@redrive/core";
 import { expect, test } from "vitest";
 import { BlobError } from "./bodies/blob-store.ts";
-import type { Bodies } from "./bodies/bodies.ts";
 import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
-import type { Deliverer } from "./deliver/deliverer.ts";
-import { deliverTasks } from "./deliver-tasks.ts";
+import { type DeliverParts, deliverTasks } from "./deliver-tasks.ts";
 import type { DeliveryLimits } from "./engine/run/deliver-function.ts";
 import { openSecrets, type Secrets } from "./intake/secrets.ts";
 import { freshClaim, type StartedTask } from "./model/batch.ts";
@@ -27,10 +25,10 @@ const LIMITS: DeliveryLimits = {
   traceparent: undefined,
 };
 
-const parts = {
+const parts: DeliverParts = {
   clock: virtualClock(0),
-  bodies: {} as Bodies,
-  deliverer: { deliver: async () => SENT } as unknown as Deliverer,
+  bodies: { open: () => Promise.reject(new BlobError("unavailable", "no blobs")) },
+  deliverer: { deliver: async () => SENT },
   secrets: await openSecrets(memoryDocuments(), fill, randomBytes(32).toString("base64")),
 };
 
@@ -41,7 +39,7 @@ function taskOf(taskId: string): StartedTask {
 
 /** How the attempts end that are started together. */
 async function outcomesOf(
-  changed: Partial<typeof parts>,
+  changed: Partial<DeliverParts>,
   tasks: readonly StartedTask[],
   limits = LIMITS,
 ): Promise<readonly (AttemptResult | undefined)[]> {
@@ -82,12 +80,12 @@ test.each([
   ["with secrets", taskOf],
   ["without", (taskId: string) => freshClaim(newTask({ taskId, headers: {} }), 1, 0)],
 ])("a request that the deliverer refuses at once fails alone: %s", async (_name, taskFor) => {
-  const deliverer = {
-    deliver({ taskId }: { readonly taskId: string }) {
+  const deliverer: DeliverParts["deliverer"] = {
+    deliver({ taskId }) {
       if (taskId === "bad") throw new Error("no URL");
       return Promise.resolve(SENT);
     },
-  } as unknown as Deliverer;
+  };
   const tasks = ["good", "bad", "well"].map(taskFor);
   expect(await outcomesOf({ deliverer }, tasks)).toEqual([
     SENT,
@@ -97,14 +95,14 @@ test.each([
 });
 
 test("an attempt that was aborted before its body is opened does not wait for the blob store", async () => {
-  const bodies = {
-    open: (_task: unknown, signal: AbortSignal) =>
+  const bodies: DeliverParts["bodies"] = {
+    open: (_task, signal) =>
       new Promise((_resolve, reject) => {
         const stop = () => reject(new BlobError("unavailable", "stopped"));
-        if (signal.aborted) stop();
-        else signal.addEventListener("abort", stop);
+        if (signal?.aborted) stop();
+        else signal?.addEventListener("abort", stop);
       }),
-  } as unknown as Bodies;
+  };
   const task = freshClaim({ ...newTask({ headers: {} }), bodyRef: "a body" }, 1, 0);
   const limits = { ...LIMITS, signal: AbortSignal.abort() };
   const aborted = expect.objectContaining({ outcome: { kind: "aborted" } });

@@ -55,15 +55,20 @@ async function fastifyServer(charges: Charges, events: string[], http2: boolean)
   return app.listen({ port: 0, host: "127.0.0.1" });
 }
 
-test("Fastify destroys the stream of a client that is gone, and the repetition does not run", async () => {
-  const charges = new Charges();
-  const events: string[] = [];
-  const url = await fastifyServer(charges, events, false);
+/** A client that closes its connection when the first half of the response is on its way. */
+async function sendAndGoAway(url: string, charges: Charges): Promise<void> {
   const client = request(url, { method: "POST", headers: HEADERS }).on("error", () => undefined);
   client.end();
   await charges.started;
   client.destroy();
   await charges.abandoned();
+}
+
+test("Fastify destroys the stream of a client that is gone, and the repetition does not run", async () => {
+  const charges = new Charges();
+  const events: string[] = [];
+  const url = await fastifyServer(charges, events, false);
+  await sendAndGoAway(url, charges);
   const again = await fetch(url, { method: "POST", headers: HEADERS });
   expect([again.status, charges.count, events]).toEqual([409, 1, ["claimed", "in-progress"]]);
 });
@@ -96,11 +101,7 @@ test("pipeline stops when the client is gone, and the repetition does not run", 
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const client = request(url, { method: "POST", headers: HEADERS }).on("error", () => undefined);
-  client.end();
-  await charges.started;
-  client.destroy();
-  await charges.abandoned();
+  await sendAndGoAway(url, charges);
   const again = await fetch(url, { method: "POST", headers: HEADERS });
   expect([again.status, charges.count]).toEqual([409, 1]);
 });
