@@ -12,7 +12,7 @@ export interface BudgetPlace {
   readonly nodes: number;
   /** The largest number of nodes since one window ago. */
   readonly maxNodes: number;
-  /** This node has joined others less than a window ago, and they may have used all of it. */
+  /** This node has joined others, which may have used the whole budget within the last window. */
   readonly isNew: boolean;
   /** The retries of the minimum that were reserved for this node within the last window. */
   readonly reserved: number;

@@ -79,7 +79,10 @@ export function createShardBase(
     health: new StoreHealth(clock, time, events, parts.broken),
     lease,
     node: new NodeState(nodeId, lease),
-    fleet: new Fleet({ nodeId, partitions, serviceBudget, budgetOptions }, store.exclusive),
+    fleet: new Fleet(
+      { nodeId, partitions, leaseMs: lease.leaseMs, serviceBudget, budgetOptions },
+      store.exclusive,
+    ),
   };
 }
 

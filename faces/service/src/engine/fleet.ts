@@ -26,6 +26,7 @@ export type HomeDestinations = Pick<Destinations, "values">;
 export interface FleetParts {
   readonly nodeId: string;
   readonly partitions: OwnPartitions;
+  readonly leaseMs: number;
   /** The retry budget of the whole service, and its options; undefined: off. */
   readonly serviceBudget: SharedBudget | undefined;
   readonly budgetOptions: RetryBudgetOptions | undefined;
@@ -87,7 +88,15 @@ export class Fleet implements FleetView<DestinationRuntime> {
 
   get placeSettledAt(): number {
     const changedAt = this.#history.at(-1)?.since ?? Number.NEGATIVE_INFINITY;
-    return changedAt + MAX_WINDOW_MS + 1;
+    return changedAt + this.#parts.leaseMs + MAX_WINDOW_MS + 1;
+  }
+
+  /**
+   * A node that cannot reach the store learns of a new node only when its own lease ends. Until then it
+   * uses its old part of a retry budget, or all of it, and what it used counts for a window.
+   */
+  #isNew(windowMs: number, now: number): boolean {
+    return now - this.#joinedAt < this.#parts.leaseMs + windowMs;
   }
 
   #placeAt(windowMs: number, now: number): NodePlace | undefined {
@@ -101,7 +110,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
     return {
       nodes: latest.nodes,
       maxNodes: Math.max(...recent.map(({ nodes }) => nodes)),
-      isNew: now - this.#joinedAt < beforeMs,
+      isNew: this.#isNew(beforeMs, now),
     };
   }
 
