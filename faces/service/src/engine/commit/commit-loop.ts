@@ -189,9 +189,14 @@ export class CommitLoop {
     if (this.#pause.isFailing) this.#parts.health.recordRecovery();
     this.#pause.recordSuccess();
     applyResult(this.#context(), commit, result);
-    const isNextReady = !this.#workBetween.isWaiting && this.#overlap.isNextReady();
-    if (isNextReady && this.#mayStart()) this.#start();
+    this.#startNext();
     this.#continue();
+  }
+
+  /** Starts the next commit in the same turn, if enough items wait for it. */
+  #startNext(): void {
+    const isReady = this.#overlap.isNextReady() && !this.#workBetween.isWaiting;
+    if (isReady && this.#mayStart()) this.#start();
   }
 
   #continue(): void {

@@ -21,14 +21,15 @@ export interface OverlapParts {
 }
 
 export class CommitOverlap {
-  readonly #isExclusive: boolean;
   readonly #overlapItems: number;
+  readonly #nextItems: number;
   readonly #queue: CommitQueue;
   readonly #running: RunningCommits;
 
   constructor({ store, queue, overlapItems }: OverlapParts, running: RunningCommits) {
-    this.#isExclusive = store.exclusive;
-    this.#overlapItems = overlapItems ?? store.overlapItems ?? MIN_OVERLAP_ITEMS;
+    const shared = overlapItems ?? store.overlapItems ?? MIN_OVERLAP_ITEMS;
+    this.#overlapItems = store.exclusive ? Number.POSITIVE_INFINITY : shared;
+    this.#nextItems = store.exclusive ? Number.POSITIVE_INFINITY : MIN_NEXT_ITEMS;
     this.#queue = queue;
     this.#running = running;
   }
@@ -36,7 +37,7 @@ export class CommitOverlap {
   /** May a commit start beside a running one? */
   mayOverlap(): boolean {
     const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
-    return !this.#isExclusive && isFree && this.#queue.itemCount() >= this.#overlapItems;
+    return isFree && this.#queue.itemCount() >= this.#overlapItems;
   }
 
   /**
@@ -44,16 +45,18 @@ export class CommitOverlap {
    * for the end of the turn, and for more items.
    */
   isNextReady(): boolean {
-    return !this.#isExclusive && this.#queue.itemCount() >= MIN_NEXT_ITEMS;
+    return this.#queue.itemCount() >= this.#nextItems;
   }
 
   /**
    * How many items the next commit takes. If no commit runs and enough items wait for two, each takes
-   * half: the callers of one then add their next items while the server works on the other.
+   * half: the callers of one then add their next items while the server works on the other. A commit that
+   * writes rows of destinations overlaps with none, so it takes all.
    */
   itemsToTake(): number {
     const count = this.#queue.itemCount();
-    const isDivided = this.#running.count === 0 && count >= 2 * this.#overlapItems;
-    return isDivided && !this.#isExclusive ? Math.ceil(count / 2) : count;
+    const isEnough = count >= 2 * this.#overlapItems;
+    const isDivided = this.#running.count === 0 && isEnough && !this.#queue.hasChanged();
+    return isDivided ? Math.ceil(count / 2) : count;
   }
 }

@@ -119,8 +119,13 @@ export class CommitQueue {
     return count + this.#retryNows.length;
   }
 
+  /** Rows of destinations wait. */
+  hasChanged(): boolean {
+    return this.#changed.size > 0;
+  }
+
   isEmpty(): boolean {
-    return this.itemCount() + this.#changed.size + this.#hints.length === 0;
+    return this.itemCount() + this.#hints.length === 0 && !this.hasChanged();
   }
 
   /** Takes at most `max` items, but always one create if there is one. */
