@@ -2,17 +2,15 @@
  * Fleet: what this node knows of the other nodes on the same store: which nodes live, which partitions
  * this one leases, and of which destinations it needs shares. A node that is alone uses whole limits.
  */
-import type { BudgetPlace, RetryBudgetOptions, SharedBudget } from "@redrive/core";
+import type { RetryBudgetOptions, SharedBudget } from "@redrive/core";
 import type { DestinationReport, Renewal } from "../model/node-report.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { isUnused, reportOf } from "./destination/fleet-report.ts";
 import { type FleetPlace, type FleetView, windowOf } from "./destination/fleet-state.ts";
 import { assignPartitions } from "./node/assign-partitions.ts";
+import { BudgetPlaces, type NodePlace } from "./node/budget-places.ts";
 import type { OwnPartitions } from "./node/own-partitions.ts";
-
-/** A retry budget with a longer window is divided as if its window were this long. */
-const MAX_WINDOW_MS = 60_000;
 
 /** A destination is reported about this often. */
 const REPORT_MS = 1000;
@@ -42,17 +40,6 @@ export interface FleetChange {
 
 const NO_CHANGE: FleetChange = { isChanged: false, gained: [], hasLost: false };
 
-type NodePlace = Omit<BudgetPlace, "reserved">;
-
-/** The latest result of `budgetPlace`, and what it was for. */
-interface LastPlace {
-  readonly windowMs: number;
-  readonly now: number;
-  readonly place: NodePlace | undefined;
-}
-
-const NO_PLACE: LastPlace = { windowMs: 0, now: Number.NaN, place: undefined };
-
 export class Fleet implements FleetView<DestinationRuntime> {
   readonly #parts: FleetParts;
   #nodes: readonly string[];
@@ -60,17 +47,14 @@ export class Fleet implements FleetView<DestinationRuntime> {
   /** Destinations whose limits this node shares, in the order of their next report. */
   readonly #active = new Set<DestinationRuntime>();
   #onLack: () => void = () => {};
-  /** The numbers of nodes, the latest last, and since when. */
-  #history: readonly { readonly since: number; readonly nodes: number }[] = [];
-  #lastPlace = NO_PLACE;
-  /** When this node joined others; -Infinity: it was the first. */
-  #joinedAt = Number.NEGATIVE_INFINITY;
+  readonly #budgetPlaces: BudgetPlaces;
 
   /** `takesAll`: whether the node may assume that it is alone before the first exchange. */
   constructor(parts: FleetParts, takesAll: boolean) {
     this.#parts = parts;
     this.#nodes = [parts.nodeId];
     this.#takesAll = takesAll;
+    this.#budgetPlaces = new BudgetPlaces(parts.leaseMs);
   }
 
   get takesAll(): boolean {
@@ -78,45 +62,16 @@ export class Fleet implements FleetView<DestinationRuntime> {
   }
 
   budgetPlace(windowMs: number, now: number): NodePlace | undefined {
-    const { windowMs: knownMs, now: knownAt, place } = this.#lastPlace;
-    // One exchange asks for every destination, and most have the same window.
-    if (windowMs === knownMs && now === knownAt) return place;
-    const found = this.#placeAt(windowMs, now);
-    this.#lastPlace = { windowMs, now, place: found };
-    return found;
+    return this.#budgetPlaces.placeAt(windowMs, now);
   }
 
   get placeSettledAt(): number {
-    const changedAt = this.#history.at(-1)?.since ?? Number.NEGATIVE_INFINITY;
-    return changedAt + this.#parts.leaseMs + MAX_WINDOW_MS + 1;
-  }
-
-  /**
-   * A node that cannot reach the store learns of a new node only when its own lease ends. Until then it
-   * uses its old part of a retry budget, or all of it, and what it used counts for a window.
-   */
-  #isNew(windowMs: number, now: number): boolean {
-    return now - this.#joinedAt < this.#parts.leaseMs + windowMs;
-  }
-
-  #placeAt(windowMs: number, now: number): NodePlace | undefined {
-    const latest = this.#history.at(-1);
-    if (latest === undefined) return undefined;
-    const beforeMs = Math.min(windowMs, MAX_WINDOW_MS);
-    const recent = this.#history.filter(({ since }, at) => {
-      const until = this.#history[at + 1]?.since ?? now;
-      return until >= now - beforeMs || since >= now - beforeMs;
-    });
-    return {
-      nodes: latest.nodes,
-      maxNodes: Math.max(...recent.map(({ nodes }) => nodes)),
-      isNew: this.#isNew(beforeMs, now),
-    };
+    return this.#budgetPlaces.settledAt;
   }
 
   /** Follows the node's part of the retry budgets, which changes with time. */
   followBudgets(now: number): void {
-    if (this.#history.length === 0) return;
+    if (this.#budgetPlaces.isEmpty) return;
     const { serviceBudget, budgetOptions } = this.#parts;
     const place = budgetOptions && this.budgetPlace(windowOf(budgetOptions), now);
     if (place && serviceBudget) {
@@ -124,20 +79,6 @@ export class Fleet implements FleetView<DestinationRuntime> {
       serviceBudget.setPlace(budgetOptions, { nodes, maxNodes, isNew, reserved: 0 });
     }
     for (const destination of this.#active) destination.followFleet(now);
-  }
-
-  #recordNodes(now: number): void {
-    const nodes = Math.max(1, this.#nodes.length);
-    const isFirst = this.#history.length === 0;
-    if (isFirst && nodes > 1) this.#joinedAt = now;
-    const kept = this.#history.filter(({ since }) => now - since < MAX_WINDOW_MS);
-    const last = this.#history.at(-1);
-    this.#history = [
-      ...(last && !kept.includes(last) ? [last] : []),
-      ...kept,
-      { since: now, nodes },
-    ];
-    this.#lastPlace = NO_PLACE;
   }
 
   get isAlone(): boolean {
@@ -218,7 +159,7 @@ export class Fleet implements FleetView<DestinationRuntime> {
     this.#nodes = nodes;
     this.#takesAll = takesAll;
     partitions.assign(assignPartitions(nodes, nodeId, partitions.all));
-    if (!isSameFleet || this.#history.length === 0) this.#recordNodes(now);
+    if (!isSameFleet || this.#budgetPlaces.isEmpty) this.#budgetPlaces.record(this.nodeCount, now);
     this.followBudgets(now);
     for (const destination of destinations.values()) {
       destination.followFleet(now);

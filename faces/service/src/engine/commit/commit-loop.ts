@@ -193,7 +193,6 @@ export class CommitLoop {
     this.#continue();
   }
 
-  /** Starts the next commit in the same turn, if enough items wait for it. */
   #startNext(): void {
     const isReady = this.#overlap.isNextReady() && !this.#workBetween.isWaiting;
     if (isReady && this.#mayStart()) this.#start();

@@ -14,7 +14,11 @@ function overlapWith(waiting: number, exclusive = false) {
     const create = { task: pinnedTask(), fingerprint: null };
     queue.addCreate({ create, destination, done: () => {}, failed: () => {} });
   }
-  const running = new RunningCommits({ succeed: () => {}, fail: () => undefined, resume: () => {} });
+  const running = new RunningCommits({
+    succeed: () => {},
+    fail: () => undefined,
+    resume: () => {},
+  });
   return { queue, overlap: new CommitOverlap({ store: { exclusive }, queue }, running) };
 }
 

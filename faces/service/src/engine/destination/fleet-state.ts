@@ -1,6 +1,5 @@
 /** Fleet state: what a destination of this node knows of the other nodes, from the last exchange. */
 import {
-  type BudgetPlace,
   type Destination,
   type FleetShare,
   type GuardOptions,
@@ -17,13 +16,14 @@ import {
   type RateReservation,
   reserveRate,
 } from "../../model/node-report.ts";
+import type { NodePlace } from "../node/budget-places.ts";
 
 /** How many nodes are on the same store. */
 export interface FleetSize {
   /** The live nodes, at least 1. */
   readonly nodeCount: number;
   /** Its place among the nodes that share a retry budget; undefined: it has never shared one. */
-  budgetPlace(windowMs: number, now: number): Omit<BudgetPlace, "reserved"> | undefined;
+  budgetPlace(windowMs: number, now: number): NodePlace | undefined;
   /** From when its place stays the same, unless the nodes change again; -Infinity: it has none. */
   readonly placeSettledAt: number;
 }
