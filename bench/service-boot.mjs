@@ -1,8 +1,9 @@
 /**
  * Boot: starts a service on a file with a million waiting tasks and 100,000 destinations, in a child
  * process. Limits, from the start of the process: 2 s until it accepts tasks, 2 s until a due task
- * of the last destination is delivered, and 400 MiB of RSS. Once the port is open, no turn of the
- * event loop may keep the main thread busy for 50 ms. Calls on these destinations are listed with their
+ * of the last destination is delivered, and 400 MiB of RSS. With so many destinations, no call may keep
+ * the main thread busy for over 5 ms. The benchmark compares whole turns of the event loop with that,
+ * once the port is open: a turn has at least one call. Calls on these destinations are listed with their
  * times. `BENCH_PENDING`, `BENCH_DESTINATIONS`: sizes. `BENCH_DUE`: the share of destinations whose
  * tasks are due at once; the others are due in the next 24 hours. `BENCH_GUARDS`: the share of
  * destinations with saved guard state.
@@ -33,7 +34,7 @@ const DUE = setting("BENCH_DUE", 0.01);
 const GUARDS = setting("BENCH_GUARDS", 0.5);
 const MAX_READY_MS = 2000;
 const MAX_RSS_MIB = 400;
-const MAX_TURN_MS = 50;
+const MAX_TURN_MS = 5;
 const DAY_MS = 86_400_000;
 /** No task becomes due this soon after the file was built. */
 const WAIT_MS = 20 * 60_000;

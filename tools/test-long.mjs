@@ -15,11 +15,10 @@ import { simulateSeeds } from "./simulate.mjs";
 
 requireNode();
 await exitOnFailure(installPackages);
-process.env["REDRIVE_SEEDS"] ??= "10000";
 process.env["REDRIVE_DOCUMENTS"] ??= "1000";
 process.env["REDRIVE_LAB_EFFORT"] ??= "1";
 process.env["REDRIVE_KILLS"] ??= "60";
-const isPassed = await simulateSeeds(Number(process.env["REDRIVE_SEEDS"]));
+const isPassed = await simulateSeeds(Number(process.env["REDRIVE_SEEDS"] ?? 10_000));
 say(isPassed ? "The simulation passed" : "The simulation failed");
 
 process.env[PROPERTY_SEED_VARIABLE] ??= String(randomInt(2 ** 31));

@@ -61,7 +61,8 @@ function peerTable(peers) {
     const one = summary(values);
     const rates = [one.enqueue, one.batches, one.drain].map(perSecond);
     const shares = [fixed(one.ofRaw), perSecond(one.live), fixed(one.liveOfRaw)];
-    return [name, ...rates, ...shares, `${fixed(one.p50)} / ${fixed(one.p99)}`];
+    const latencies = [one.p50, one.p99].map(fixed).filter(Boolean).join(" / ");
+    return [name, ...rates, ...shares, latencies];
   });
   return markdown([head, ...rows]);
 }

@@ -68,7 +68,13 @@ export {
 export { nearestName } from "./documents/nearest-name.ts";
 export { readSavedState, versionRule } from "./documents/saved-state.ts";
 export { assertRange, invalidArgument, quote } from "./errors/assert.ts";
-export { type AttemptRecord, causedError, type ErrorCode, RedriveError } from "./errors/errors.ts";
+export {
+  type AttemptRecord,
+  causedError,
+  type ErrorCode,
+  messageOf,
+  RedriveError,
+} from "./errors/errors.ts";
 export type { StopReason } from "./errors/stop-reason.ts";
 // Single guards: their documents, their state for reports, and standalone limiters.
 export { adaptiveRateReadyAt } from "./guards/adaptive-rate.ts";

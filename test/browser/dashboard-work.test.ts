@@ -164,6 +164,26 @@ test("what was being selected when the filter changed is not selected", async ()
   expect(await page.locator(".selection-bar").count()).toBe(0);
 });
 
+test.each([
+  ["the page", "thead input", []],
+  ["a row", "tbody input", ["49"]],
+])("after %s was deselected, what was being listed is not selected", async (name, box, rest) => {
+  await createWaiting({ batch: name });
+  const page = await open(`tasks?label=${encodeURIComponent(`batch=${name}`)}`);
+  await page.getByText(`${TASKS} tasks`).waitFor();
+  await page.getByLabel("Select the page").check();
+  const release = await hold(page, LIST_OF_IDS);
+  await page.getByRole("button", { name: `Select all ${TASKS} tasks that match` }).click();
+  await page.getByText("listing…").waitFor();
+  await page.locator(box).first().uncheck();
+  const listed = page.waitForResponse(LIST_OF_IDS);
+  release();
+  await (await listed).finished();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
+  expect(await page.locator(".selection-bar strong").allTextContents()).toEqual(rest);
+  expect(await page.getByText("listing…").count()).toBe(0);
+});
+
 test("a bulk action affects everything that matched, and nothing that matches later", async () => {
   await createWaiting({ batch: "cancel" });
   const page = await open("tasks?label=batch%3Dcancel");

@@ -4,6 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
+import { acknowledgedId } from "./acknowledged-id.ts";
 import { cancelWithCallback } from "./callbacks.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { type SimTaskFields, simTask } from "./sim-task.ts";
@@ -88,7 +89,7 @@ export class Clients {
       newTask,
       task.idempotencyKey === null ? null : "fingerprint",
       (result) => {
-        const taskId = result.kind === "replayed" ? result.taskId : newTask.taskId;
+        const taskId = acknowledgedId(result, newTask.taskId);
         const stored = this.#world.rawStore.peek(TENANT, taskId);
         this.#world.check("createAcknowledged", taskId, stored, task.idempotencyKey, result);
         this.#planFollowUp(taskId, task, retry);

@@ -8,6 +8,7 @@ import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
+import { acknowledgedId } from "./acknowledged-id.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
@@ -48,7 +49,7 @@ export class Redrivers {
     const redriven = redrivenTask(source, undefined, id, now);
     const onResult = (result: CreateResult) => {
       if (result.kind === "unknown-policy") return;
-      const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
+      const taskId = acknowledgedId(result, redriven.taskId);
       const stored = this.#world.rawStore.peek(TENANT, taskId);
       this.#world.check("createAcknowledged", taskId, stored, null, result);
     };

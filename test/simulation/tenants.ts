@@ -4,6 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
+import { acknowledgedId } from "./acknowledged-id.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { simTask } from "./sim-task.ts";
 import { BUSY_TENANT, PROMPT_TENANT, QUIET_TENANT, type World } from "./world.ts";
@@ -75,8 +76,8 @@ export class Tenants {
         callbackUrl: null,
       };
       const task = simTask(id, fields, engine);
-      const { taskId } = task;
       const done = (result: CreateResult) => {
+        const taskId = acknowledgedId(result, task.taskId);
         const stored = this.#world.rawStore.peek(tenantId, taskId);
         this.#world.check("createAcknowledged", taskId, stored, null, result);
       };

@@ -105,6 +105,15 @@ export class RedriveError extends Error {
 }
 
 /**
+ * The message of whatever was thrown. A refused connection to several addresses has its message in its
+ * parts.
+ */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+/**
  * An error with a cause. Linters look for the cause in the second argument of `new`, but our
  * constructor has the code there.
  */

@@ -3,6 +3,7 @@
  * signed if its destination has signing secrets, and its body is opened if it is in the blob store. An
  * attempt that cannot be prepared sends nothing.
  */
+import { messageOf } from "@redrive/core";
 import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
 import { type SigningKey, signWebhook, type WebhookHeaders } from "./deliver/signing.ts";
 import {
@@ -66,29 +67,38 @@ class SecuredAttempts {
     const attempts = this.#waiting;
     this.#waiting = [];
     const { secrets } = this.#parts;
-    const headers = attempts.map(orError(({ task }) => secrets.openHeaders(task)));
-    const signatures = attempts.map(orError(signInline));
+    const headers = attempts.map(orUnprepared(({ task }) => secrets.openHeaders(task)));
+    const signatures = attempts.map(orUnprepared(signInline));
     for (const [index, attempt] of attempts.entries()) {
       const { limits, done } = attempt;
       const opened = headers[index];
       const signature = signatures[index];
-      if (opened instanceof Error) endSoon(done, invalid(opened));
-      else if (signature instanceof Error) endSoon(done, invalid(signature));
+      if (opened instanceof Unprepared) endSoon(done, opened.result);
+      else if (signature instanceof Unprepared) endSoon(done, signature.result);
       else if (opened) send(this.#parts, securedRequest(attempt, opened, signature), limits, done);
       else refuse(done, NO_SECRET);
     }
   }
 }
 
+/** How an attempt ends that could not be prepared. */
+class Unprepared {
+  readonly result: AttemptResult;
+
+  constructor(error: unknown) {
+    this.result = invalid(error);
+  }
+}
+
 /** The same function with its error as a value, so that it affects no other attempt. */
-function orError<T>(
+function orUnprepared<T>(
   prepare: (attempt: SecuredAttempt) => T,
-): (attempt: SecuredAttempt) => T | Error {
+): (attempt: SecuredAttempt) => T | Unprepared {
   return (attempt) => {
     try {
       return prepare(attempt);
     } catch (error) {
-      return error instanceof Error ? error : new Error(String(error));
+      return new Unprepared(error);
     }
   };
 }
@@ -145,8 +155,8 @@ function begin(
 
 /** Only an invalid request throws, which a retry would not change. */
 function invalid(error: unknown): AttemptResult {
-  const errorMessage = error instanceof Error ? error.message : String(error);
-  return notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage });
+  const failure = { errorClass: "invalid-request", errorMessage: messageOf(error) } as const;
+  return notStarted({ kind: "fault" }, failure);
 }
 
 function refuse(done: Done, missing: typeof NO_SECRET | typeof NO_SIGNING_SECRET): void {

@@ -2,7 +2,7 @@
  * Move store: exports a store to a file, or imports a file into a store, while no service runs on it. Ids,
  * history and keys are kept.
  */
-import { RedriveError } from "@redrive/core";
+import { messageOf, RedriveError } from "@redrive/core";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { codedStore } from "./model/store-wrappers/coded-store.ts";
@@ -59,14 +59,8 @@ async function open(text: string): Promise<Store> {
     if (error instanceof RedriveError) throw error;
     throw serviceError(
       "STORE_UNAVAILABLE",
-      `the store cannot be opened: ${reasonOf(error)}`,
+      `the store cannot be opened: ${messageOf(error)}`,
       error,
     );
   }
-}
-
-/** A refused connection to several addresses has its message in its parts. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,5 @@
 /** Doctor PostgreSQL: checks the server of a store, with a line for each setting that matters. */
-import { formatDuration } from "@redrive/core";
+import { formatDuration, messageOf } from "@redrive/core";
 import { inspectPostgres, type PostgresReport, storeName } from "@redrive/service";
 import type { Check } from "./doctor-check.ts";
 
@@ -27,12 +27,6 @@ export async function checkPostgres(store: string): Promise<readonly Check[]> {
 
 function ok(name: string, found: string): Check {
   return { name, state: "ok", found, fix: "" };
-}
-
-/** A refused connection to several addresses has its message in its parts. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
-  return error instanceof Error ? error.message : String(error);
 }
 
 function checkSchema({ schemaVersion, ownVersion }: PostgresReport): Check {

@@ -3,7 +3,7 @@
  * before it opens anything, and never switches to another port.
  */
 import process from "node:process";
-import { checkDestination, RedriveError } from "@redrive/core";
+import { checkDestination, messageOf, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { addExamples, durationFlagFrom, integerFlag, portFlag } from "../input/flags.ts";
 import { ownVersion } from "../print/own-version.ts";
@@ -197,7 +197,7 @@ function exitOnStoreFailure(error: unknown): void {
 }
 
 export function startErrorMessage(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (isPortTaken(error))
     return `${message}: stop the process that listens there, or choose another --port`;
   const { code, syscall } = error as NodeJS.ErrnoException;

@@ -1,6 +1,6 @@
 /** Simulation worker: runs one scenario of `POST /simulations` outside the main thread of the service. */
 import { parentPort } from "node:worker_threads";
-import { DocumentError, type FieldProblem, RedriveError } from "@redrive/core";
+import { DocumentError, type FieldProblem, messageOf, RedriveError } from "@redrive/core";
 import { type CallsDocument, type ScenarioDocument, simulate } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 
@@ -32,7 +32,7 @@ function replyTo({ scenario, seed }: SimulationOrder): SimulationReply {
     return { kind: "done", reportJson: JSON.stringify(report, plainArrays), link };
   } catch (error) {
     if (error instanceof DocumentError) return { kind: "invalid", problems: plain(error.problems) };
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     return { kind: "failed", message, isRefused: error instanceof RedriveError };
   }
 }

@@ -2,7 +2,7 @@
  * Worker: runs the simulator off the main thread, one request at a time. Typed arrays are transferred,
  * not copied. Modules that only some views need load on first use.
  */
-import type { PolicyDocument } from "@redrive/core";
+import { messageOf, type PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule } from "@redrive/simulator";
 import type { Handlers, OnProgress, WorkerRequest, WorkerResponse } from "./requests.ts";
 
@@ -62,7 +62,7 @@ async function handleRequest({ id, kind, input }: WorkerRequest): Promise<void> 
     );
     respond({ id, output }, buffersIn(output));
   } catch (error) {
-    respond({ id, problem: error instanceof Error ? error.message : String(error) }, []);
+    respond({ id, problem: messageOf(error) }, []);
   }
 }
 

@@ -40,6 +40,7 @@ import {
 } from "./transport.ts";
 
 export { guardFields } from "../model/delivery/delivery-settings.ts";
+export { knownDocument } from "../model/delivery/service-document.ts";
 export { SERVICE_GUARDS, serviceGuards } from "../model/delivery/service-guards.ts";
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 export type { SimulationToRun, SimulationView } from "../schemas/simulation-schemas.ts";

@@ -11,6 +11,7 @@ import {
   timingSafeEqual,
 } from "node:crypto";
 import { RedriveError } from "@redrive/core";
+import { BAD_SECRET, secretBase64 } from "../model/delivery/signing-secret.ts";
 
 /** What is signed. */
 export interface WebhookMessage {
@@ -29,23 +30,17 @@ export interface WebhookHeaders {
   readonly "webhook-signature": string;
 }
 
-/** The key of a secret: an optional `whsec_`, then base64 of 24 to 64 bytes. */
+/** The key of a secret. */
 export type SigningKey = KeyObject;
-
-const PREFIX = "whsec_";
 
 /** Maximum distance of a timestamp from now, in both directions. */
 const TOLERANCE_MS = 300_000;
 
 /** Parses a secret; throws `INVALID_ARGUMENT`, without quoting it, if it is malformed. */
 export function parseSigningSecret(secret: string): SigningKey {
-  const base64 = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret;
-  const key = Buffer.from(base64, "base64");
-  // Buffer.from skips invalid characters, so the input was valid only if it round-trips.
-  const isLegal = key.toString("base64").replace(/=+$/, "") === base64.replace(/=+$/, "");
-  if (isLegal && key.length >= 24 && key.length <= 64) return createSecretKey(key);
-  const message = "signing secret must be whsec_ followed by the base64 of 24 to 64 bytes";
-  throw new RedriveError("INVALID_ARGUMENT", message);
+  const base64 = secretBase64(secret);
+  if (base64 === undefined) throw new RedriveError("INVALID_ARGUMENT", BAD_SECRET);
+  return createSecretKey(Buffer.from(base64, "base64"));
 }
 
 /** Signs a body that arrives in parts. */

@@ -7,6 +7,7 @@
  * the delivery. Its settle returns through the same queue.
  */
 import type { Clock, Random, RetryBudgetDocument, SharedBudget } from "@redrive/core";
+import { messageOf } from "@redrive/core";
 import type {
   CancelRequest,
   CancelResult,
@@ -41,7 +42,6 @@ import { DocumentReports } from "./events/document-reports.ts";
 import { EngineEvents } from "./events/engine-events.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
 import type { Phase } from "./node/node-state.ts";
-import { messageOf } from "./node/store-health.ts";
 import type { StartTrace } from "./run/attempt-trace.ts";
 import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";

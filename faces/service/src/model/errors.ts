@@ -2,13 +2,7 @@
  * Errors of the service. They use core's error class and its closed list of codes; `docs/errors.md`
  * explains each code.
  */
-import {
-  type DestinationDocument,
-  DocumentError,
-  type ErrorCode,
-  fieldProblem,
-  RedriveError,
-} from "@redrive/core";
+import { type ErrorCode, RedriveError } from "@redrive/core";
 
 export function serviceError(code: ErrorCode, message: string, cause?: unknown): RedriveError {
   return new RedriveError(code, message, cause === undefined ? {} : { cause });
@@ -16,12 +10,6 @@ export function serviceError(code: ErrorCode, message: string, cause?: unknown):
 
 export function taskNotFound(taskId: string): RedriveError {
   return serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
-}
-
-/** A hedge is a second request for one attempt; the service counts every request (decision 10). */
-export function hedgeRefused({ hedge }: DestinationDocument): Error {
-  const message = "hedge works only in the library: the service sends each attempt once; remove it";
-  return new DocumentError("INVALID_DESTINATION", [fieldProblem("hedge", hedge, message)]);
 }
 
 /** The store did not respond in time while the service stopped. */

@@ -20,6 +20,7 @@ import {
   guardFields,
   NO_SETTINGS,
 } from "./delivery/delivery-settings.ts";
+import { withoutUnknown } from "./delivery/unknown-fields.ts";
 
 export type Reading<T> =
   /** `ignored`: the unknown fields. */
@@ -69,9 +70,6 @@ export function parseStored(text: string): unknown {
   }
 }
 
-/** Removing unknown fields can reveal further problems, at most once per level of a document. */
-const MAX_ROUNDS = 5;
-
 /** Long enough to name the fields; the document itself may be large. */
 const MAX_REASON_LENGTH = 300;
 
@@ -82,32 +80,15 @@ function read<T>(
   check: (document: Fieldset) => readonly FieldProblem[],
   resolve: (document: Fieldset) => T,
 ): Reading<T> {
-  const ignored: string[] = [];
   const stored = parseStored(text);
   if (!isObject(stored)) return unreadable("it is not a JSON object");
-  let document = stored;
-  for (let round = 0; round < MAX_ROUNDS; round++) {
-    const problems = check(document);
-    if (problems.length === 0) return { kind: "read", value: resolve(document), ignored };
-    const unknown = problems.filter(({ isUnknown }) => isUnknown).map(({ field }) => field);
-    if (unknown.length === 0) return unreadable(problems.map(({ message }) => message).join("; "));
-    ignored.push(...unknown);
-    document = unknown.reduce(withoutField, document);
-  }
-  return unreadable(`it has too many unknown fields: ${ignored.join(", ")}`);
+  const { document, unknown, problems } = withoutUnknown(stored, check);
+  if (problems.length > 0) return unreadable(problems.map(({ message }) => message).join("; "));
+  return { kind: "read", value: resolve(document), ignored: unknown.map(({ field }) => field) };
 }
 
 function unreadable(reason: string): Reading<never> {
   return { kind: "unreadable", reason: reason.slice(0, MAX_REASON_LENGTH) };
-}
-
-/** `field` is a path such as `breaker.openMs`. The name of an unknown field may contain dots. */
-function withoutField(document: Fieldset, field: string): Fieldset {
-  const { [field]: _, ...rest } = document;
-  if (Object.hasOwn(document, field)) return rest;
-  const [name = "", ...path] = field.split(".");
-  const part = document[name];
-  return isObject(part) ? { ...document, [name]: withoutField(part, path.join(".")) } : document;
 }
 
 /** Why this version cannot read a stored document; null: it can. */

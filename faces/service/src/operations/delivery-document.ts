@@ -4,38 +4,20 @@
  * each, and a document with that placeholder keeps the stored secret.
  */
 import { createHash } from "node:crypto";
-import { checkDestination, DocumentError, type FieldProblem, isObject } from "@redrive/core";
-import { parseSigningSecret } from "../deliver/signing.ts";
+import { DocumentError, isObject } from "@redrive/core";
 import { type Secrets, signingContext } from "../intake/secrets.ts";
 import {
-  checkDelivery,
-  DELIVERY_FIELDS,
   type DisabledTarget,
   deliveryOf,
   disabledIn,
   withDisabled,
 } from "../model/delivery/delivery-settings.ts";
+import { SECRET_PLACEHOLDER } from "../model/delivery/signing-secret.ts";
 import { parseStored } from "../model/stored-documents.ts";
 
 type Fieldset = Readonly<Record<string, unknown>>;
 
-/** Begins what a view shows instead of a secret. No secret has a `*`. */
-const PLACEHOLDER = "whsec_***";
-
 const DIGITS = 8;
-
-/** The problems of a document that a user wants to store. */
-export function checkDocument(document: unknown): readonly FieldProblem[] {
-  if (!isObject(document)) return checkDestination(document);
-  const problems = checkDestination(withoutDelivery(document));
-  return [...checkDelivery(document), ...problems];
-}
-
-/** `disabledTargets` stays: a user may not set it, so it counts as unknown. */
-function withoutDelivery(document: Fieldset): Fieldset {
-  const entries = Object.entries(document);
-  return Object.fromEntries(entries.filter(([name]) => !Object.hasOwn(DELIVERY_FIELDS, name)));
-}
 
 export interface DocumentPlace {
   readonly tenantId: string;
@@ -46,8 +28,8 @@ export interface DocumentPlace {
 
 /**
  * The document to store: with encrypted secrets, and with the disabled targets of the stored one. Throws
- * `INVALID_DESTINATION` for a malformed secret, an unknown placeholder, and if there is no key to
- * encrypt with.
+ * `INVALID_DESTINATION` for an unknown placeholder, and if there is no key to encrypt with.
+ * `checkDocument` has found no problem in the document.
  */
 export function documentToStore(
   document: Fieldset,
@@ -66,22 +48,13 @@ export function documentToStore(
 }
 
 function seal(secret: string, context: string, secrets: Secrets): string {
-  if (secret.startsWith(PLACEHOLDER)) {
+  if (secret.startsWith(SECRET_PLACEHOLDER)) {
     throw refused(`signingSecrets has no stored secret ${secret}; write the whole secret`);
   }
-  assertSecret(secret);
   const sealed = secrets.sealText(secret, context);
   if (sealed !== null) return sealed;
   const text = "signingSecrets are stored encrypted, and the service has no encryption key: set";
   throw refused(`${text} REDRIVE_ENCRYPTION_KEY (create one with \`openssl rand -base64 32\`)`);
-}
-
-function assertSecret(secret: string): void {
-  try {
-    parseSigningSecret(secret);
-  } catch (error) {
-    throw refused(error instanceof Error ? error.message : String(error));
-  }
 }
 
 function refused(message: string): Error {
@@ -110,5 +83,5 @@ function storedFields(text: string | null): Fieldset {
 /** Names a stored secret. It is a digest of the encrypted text, so it says nothing about the secret. */
 function placeholderOf(sealed: string): string {
   const digest = createHash("sha256").update(sealed).digest("hex");
-  return `${PLACEHOLDER}${digest.slice(0, DIGITS)}`;
+  return `${SECRET_PLACEHOLDER}${digest.slice(0, DIGITS)}`;
 }

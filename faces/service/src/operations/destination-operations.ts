@@ -2,7 +2,7 @@
  * Destination operations: pause, resume and configure a destination, report the health of
  * destinations, and explain why a task is not running.
  */
-import { DocumentError, remainingMs, resolveDestination } from "@redrive/core";
+import { DocumentError, remainingMs } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { LimitChange } from "../engine/destination/limit-history.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -10,18 +10,18 @@ import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
 import { refusal } from "../intake/targets/refused-url.ts";
-import { guardFields, type ServiceDocument } from "../model/delivery/delivery-settings.ts";
+import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { enableIn } from "../model/delivery/disabled-targets.ts";
+import { checkDocument } from "../model/delivery/service-document.ts";
 import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
-import { hedgeRefused } from "../model/errors.ts";
 import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
 import type { ActivityRecorder } from "./activity/activity-recorder.ts";
-import { checkDocument, documentToStore, shownDocument } from "./delivery-document.ts";
+import { documentToStore, shownDocument } from "./delivery-document.ts";
 import {
   type DestinationHealth,
   type DestinationHealthPage,
@@ -68,8 +68,6 @@ export class DestinationOperations {
     const { destinationPolicies, secrets, checkTarget } = this.#parts;
     const problems = checkDocument(document);
     if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
-    const guards = guardFields({ ...document });
-    if (resolveDestination(guards, "service").hedge !== undefined) throw hedgeRefused(document);
     const { deadLetterUrl } = document;
     const forward = deadLetterUrl === undefined ? undefined : checkTarget(deadLetterUrl);
     if (forward?.ok === false) throw refusal(forward, "deadLetterUrl");

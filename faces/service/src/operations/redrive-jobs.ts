@@ -3,7 +3,7 @@
  * and cancel them; the next process continues those that were interrupted. In a shared store, a
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
-import { type Clock, RedriveError } from "@redrive/core";
+import { type Clock, messageOf, RedriveError } from "@redrive/core";
 import type { DocumentName } from "../engine/events/document-reports.ts";
 import type { DocumentTable, StoredDocument } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
@@ -253,7 +253,7 @@ export class RedriveJobs {
       await this.#save(running, { ...end, error: paused });
     } catch (error) {
       if (!running.isActive() || isStopped(error)) return;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = messageOf(error);
       const failed = { status: "FAILED", finishedAt: source.now(), error: text } as const;
       // If even this write fails, the job is adopted again at the next look.
       await this.#save(running, failed).catch(() => {});

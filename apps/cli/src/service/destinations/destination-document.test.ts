@@ -66,3 +66,36 @@ test("a document that the service refuses changes nothing", async () => {
   expect([refused.err, refused.code]).toEqual([expect.stringContaining("signing secret"), 2]);
   expect((await run("destinations get refused")).err).toContain("there is no destination");
 });
+
+test.each([
+  ["a malformed signing secret", { signingSecrets: ["short"] }, "signing secret"],
+  ["a dead-letter URL that is none", { deadLetterUrl: "ops" }, "deadLetterUrl"],
+  ["a hedge", { hedge: {} }, "hedge works only in the library"],
+  ["a guard with a bad value", { concurrency: { max: -1 } }, "concurrency.max"],
+])("a dry run refuses %s as the service does", async (_, document, problem) => {
+  const planned = await set("planned", document, "--dry-run");
+  expect([planned.err, planned.code]).toEqual([expect.stringContaining(problem), 2]);
+  const refused = await set("planned", document);
+  expect([refused.err, refused.code]).toEqual([expect.stringContaining(problem), 2]);
+});
+
+test("a dry run notes fields that only a newer service may know, and checks the others", async () => {
+  const newer = { retryBudget: false, breaker: { shape: "round" }, color: "red" };
+  const planned = await set("newer", newer, "--dry-run");
+  expect([planned.out, planned.code]).toEqual([expect.stringContaining("newer would change:"), 0]);
+  expect(planned.err).toContain('unknown field "breaker.shape"');
+  expect(planned.err).toContain('unknown field "color"');
+  expect(planned.err).toContain("no-budget");
+  const refused = await set("newer", { ...newer, signingSecrets: ["short"] }, "--dry-run");
+  expect([refused.err, refused.code]).toEqual([expect.stringContaining("signing secret"), 2]);
+});
+
+test("a dry run accepts the placeholder of a stored secret", async () => {
+  await set("signed", WEBHOOKS);
+  const { out } = await run("destinations get signed --json");
+  const { document } = JSON.parse(out) as { document: { signingSecrets: string[] } };
+  const edited = { ...document, disableOnGone: false };
+  expect(document.signingSecrets[0]).toContain("***");
+  const planned = await set("signed", edited, "--dry-run");
+  expect([planned.err, planned.code]).toEqual(["", 0]);
+});

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import {
   causedError,
   DocumentError,
+  type FieldProblem,
   formatDuration,
   formatInteger,
   isObject,
@@ -16,7 +17,7 @@ import {
   RedriveError,
   systemClock,
 } from "@redrive/core";
-import { type Client, serviceGuards } from "@redrive/service/client";
+import { type Client, knownDocument, serviceGuards } from "@redrive/service/client";
 import type { Command } from "commander";
 import { readJson } from "../../input/documents.ts";
 import { addExamples } from "../../input/flags.ts";
@@ -97,21 +98,20 @@ async function replace(
   if (lines.length === 0) {
     return { json: { before, document, changes: false }, text: () => [`${name} is unchanged.`] };
   }
+  const known = knownDocument({ ...document });
+  const notes = known.problems.length === 0 ? await lintNotes(known.document) : [];
   if (dryRun) {
+    if (known.problems.length > 0) throw new DocumentError("INVALID_DESTINATION", known.problems);
     const text = [`${name} would change:`, ...lines];
-    const notes = await lintNotes(document);
-    return { json: { before, document, changes: true }, text: () => text, notes };
+    const allNotes = [...known.unknown.map(unknownNote), ...notes];
+    return { json: { before, document, changes: true }, text: () => text, notes: allNotes };
   }
   // The service decides whether the document is valid. It may know more fields than this version.
-  const notes = await lintNotes(document).catch(noNotes);
   const destination = await client.configureDestination(name, document);
   return { json: destination, text: () => [`${name} is changed:`, ...lines], notes };
 }
 
-/**
- * What lint says about a document that is valid but may not protect the target. Throws
- * `INVALID_DESTINATION` for a document that core refuses.
- */
+/** What lint says about a document that is valid but may not protect the target. */
 async function lintNotes(document: Document): Promise<readonly string[]> {
   // Loaded only here, because most commands do not need the simulator.
   const { lint } = await import("@redrive/simulator");
@@ -121,9 +121,8 @@ async function lintNotes(document: Document): Promise<readonly string[]> {
   });
 }
 
-function noNotes(error: unknown): readonly string[] {
-  if (error instanceof DocumentError) return [];
-  throw error;
+function unknownNote({ message }: FieldProblem): string {
+  return `${message} (This version does not know it. The service refuses it unless it is newer.)`;
 }
 
 /** Empty for a destination that has no document, or that no task has used yet. */

@@ -21,6 +21,8 @@ interface SelectionBarProps {
   /** Tasks that match; undefined: not known yet. */
   readonly count: number | undefined;
   onSelect(selection: Selection): void;
+  /** False: the user has changed the selection since. */
+  isCurrent(selection: Selection): boolean;
   /** Tasks have changed. */
   onChanged(): void;
 }
@@ -120,36 +122,44 @@ function RedriveButton({ isOffered, isPossible, onClick }: RedriveButtonProps) {
   );
 }
 
-/** Offers everything that matches once the whole page is selected. */
-function SelectAll({ selection, filters, tasks, count, onSelect }: SelectionBarProps) {
-  /** How many ids were listed so far; undefined: not listing. */
-  const listed = useSignal<number | undefined>(undefined);
+/**
+ * Offers everything that matches once the whole page is selected. If the user changes the selection
+ * while everything is listed, that change counts, and the list ends.
+ */
+function SelectAll(props: SelectionBarProps) {
+  const { selection, filters, tasks, count, onSelect, isCurrent } = props;
+  /** How many ids were listed so far, for which selection; undefined: not listing. */
+  const listing = useSignal<{ readonly of: Selection; readonly count: number } | undefined>(
+    undefined,
+  );
   const problem = useSignal("");
   const isPage = tasks.every(({ taskId }) => selection.ids.has(taskId));
   if (problem.value !== "") return <span class="problem">{problem.value}</span>;
-  if (listed.value !== undefined) {
-    return <span class="faint">listing… {formatInteger(listed.value)}</span>;
+  if (listing.value?.of === selection) {
+    return <span class="faint">listing… {formatInteger(listing.value.count)}</span>;
   }
   if (!isPage || selection.frozenAt !== undefined) return null;
   if (count !== undefined && count <= selection.ids.size) return null;
   const start = async () => {
-    listed.value = 0;
+    const show = (found: number) => {
+      if (!isCurrent(selection)) return false;
+      listing.value = { of: selection, count: found };
+      return true;
+    };
+    show(0);
     try {
       const at = now();
       const frozen = await freeze(
         (query) => client.listTaskIds(query),
         apiFilter(filters, at),
         at,
-        (found) => {
-          listed.value = found;
-          return true;
-        },
+        show,
       );
       if (frozen !== undefined) onSelect(frozen);
     } catch (error) {
-      problem.value = problemOf(error);
+      if (isCurrent(selection)) problem.value = problemOf(error);
     }
-    listed.value = undefined;
+    if (listing.value?.of === selection) listing.value = undefined;
   };
   return (
     <button type="button" class="button small link" onClick={start}>

@@ -52,7 +52,7 @@ function TaskListing({ filters, cursor }: ListingProps) {
     everyMs: COUNT_EVERY_MS,
     isConcerned: ({ type }) => isCounted(filters) && type.startsWith("task."),
   });
-  const { selection, select } = useSelection(key);
+  const { selection, select, isCurrent } = useSelection(key);
   const list = useStartOfList(JSON.stringify([key, cursor]), state.isStale);
   const { rows, problem } = state;
   const fresh = rows?.fresh.size ?? 0;
@@ -84,6 +84,7 @@ function TaskListing({ filters, cursor }: ListingProps) {
         tasks={tasks}
         count={counted.data?.complete === true ? counted.data.count : undefined}
         onSelect={select}
+        isCurrent={isCurrent}
         onChanged={() => {
           showFresh();
           counted.reload();
@@ -102,22 +103,18 @@ function TaskListing({ filters, cursor }: ListingProps) {
   );
 }
 
-/**
- * The selected tasks. Another filter shows other tasks, so nothing stays selected, and what was still
- * being listed for the filter before is not selected.
- */
+/** The selected tasks. Another filter shows other tasks, so nothing stays selected. */
 function useSelection(key: string) {
   const selection = useSignal<Selection>(NOTHING);
-  const shown = useRef(key);
-  shown.current = key;
   useEffect(() => {
     selection.value = NOTHING;
   }, [key]);
   return {
     selection: selection.value,
     select: (next: Selection) => {
-      if (shown.current === key) selection.value = next;
+      selection.value = next;
     },
+    isCurrent: (one: Selection) => selection.peek() === one,
   };
 }
 

@@ -3,7 +3,7 @@
  * the store may hold claims that this node does not know; the rescuer reads here whether to look
  * for them.
  */
-import { type Clock, RedriveError } from "@redrive/core";
+import { type Clock, messageOf, RedriveError } from "@redrive/core";
 import type { TaskRef } from "../../model/batch.ts";
 import { StoreBrokenError, StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
@@ -75,8 +75,4 @@ export class StoreHealth {
   recordRecovery(): void {
     this.#events.emit(this.#time.now(), { type: "store.recovered" });
   }
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -58,7 +58,8 @@ export function applySettled(
     tenantId,
     taskId,
     destination: destination.name,
-    attemptNumber: attemptsAfter(task, settle),
+    // A fenced settle changed nothing: another node decides how many attempts count.
+    attemptNumber: result === "fenced" ? task.attemptNumber : attemptsAfter(task, settle),
     policyId,
     createdAt,
   };

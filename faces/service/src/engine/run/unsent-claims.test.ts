@@ -1,9 +1,11 @@
 /** Tests of claims whose attempt is not sent, because of their policy or their target. */
 import { expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
+import type { StartedTask } from "../../model/batch.ts";
 import { StoreFullError } from "../../model/store-errors.ts";
-import { DESTINATION, T0, TENANT } from "../../stores/store.testing.ts";
+import { batch, DESTINATION, settle, T0, TENANT } from "../../stores/store.testing.ts";
 import { setup } from "../engine.testing.ts";
+import type { EngineEvent } from "../events/engine-event.ts";
 
 const REMOVED = {
   tenantId: TENANT,
@@ -78,3 +80,31 @@ it.each(["target-denied", "secret-unavailable"] as const)(
     expect(await get(task.taskId)).toMatchObject(ended);
   },
 );
+
+it("a claim that another node settled before it was sent is fenced with its own number", async () => {
+  const { clock, store, engine, enqueue } = await setup();
+  await store.addPolicy(REMOVED);
+  let answer = (_: null) => {};
+  const removed = new Promise<null>((resolve) => {
+    answer = resolve;
+  });
+  const claimed: StartedTask[] = [];
+  const { commit } = store;
+  Object.assign(store, {
+    getPolicy: () => removed,
+    commit: async (work: Parameters<typeof commit>[0]) => {
+      const result = await commit(work);
+      claimed.push(...result.claims.flatMap(({ tasks }) => tasks));
+      return result;
+    },
+  });
+  const events: EngineEvent[] = [];
+  engine.events.listen((event) => events.push(event));
+  enqueue({ policyId: "removed", scheduledAt: T0 + 1000 });
+  await clock.advance(1001);
+  await store.commit(batch({ settles: claimed.map((claim) => settle(claim)) }));
+  answer(null);
+  await clock.advance(1);
+  const fenced = events.filter(({ type }) => type === "attempt.fenced");
+  expect(fenced).toMatchObject([{ attemptNumber: 1 }]);
+});

@@ -3,7 +3,7 @@
  * Every failure is also reported to the engine, which stops acknowledging work if the store is
  * broken.
  */
-import { RedriveError } from "@redrive/core";
+import { messageOf, RedriveError } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import type { Store } from "../store.ts";
 import { ReadAbortedError, StoreFullError, StoreRefusedError } from "../store-errors.ts";
@@ -12,7 +12,7 @@ import { withCalls } from "./with-calls.ts";
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
   if (error instanceof RedriveError) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   if (error instanceof StoreRefusedError) {
     return serviceError("STORE_REFUSED", `nothing was stored: ${text}`, error);
   }

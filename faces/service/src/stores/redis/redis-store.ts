@@ -3,7 +3,7 @@
  * which a server runs one after another. Works with one server, with Sentinel and with a cluster.
  * `connection/redis-url.ts` documents the URL, and docs/decisions/0027 the keys.
  */
-import { RedriveError, systemClock } from "@redrive/core";
+import { messageOf, RedriveError, systemClock } from "@redrive/core";
 import type { HintListener, Store } from "../../model/store.ts";
 import { timedStore } from "../../model/store-wrappers/timed-store.ts";
 import type { MovableStore } from "../../model/transfer/transfer.ts";
@@ -46,8 +46,7 @@ export async function redisStore(url: string): Promise<Store> {
 }
 
 function unavailable(target: RedisTarget, cause: unknown): never {
-  const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
-  const message = `no connection to Redis at ${addressOf(target)}: ${reason}`;
+  const message = `no connection to Redis at ${addressOf(target)}: ${messageOf(cause)}`;
   throw new RedriveError("STORE_UNAVAILABLE", message, { cause });
 }
 

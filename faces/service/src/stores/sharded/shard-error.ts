@@ -1,5 +1,5 @@
 /** Shard error: a failure of one shard, with its number, so that operators know which server failed. */
-import { RedriveError } from "@redrive/core";
+import { messageOf, RedriveError } from "@redrive/core";
 import type { Store } from "../../model/store.ts";
 import {
   ReadAbortedError,
@@ -14,7 +14,7 @@ const KEPT = [RedriveError, ReadAbortedError, StoreBrokenError, StoreFullError, 
 /** The failure with the number of the shard, unless its class or code says what callers need. */
 export function shardFailure(shard: number, error: unknown): unknown {
   if (KEPT.some((kind) => error instanceof kind)) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   return new Error(`shard ${shard + 1}: ${text}`, { cause: error });
 }
 

@@ -2,6 +2,7 @@
  * Failure: classifies errors of PostgreSQL by their SQLSTATE, and decides which statements are
  * repeated. An error without one is a lost connection: the outcome of its statement is unknown.
  */
+import { messageOf } from "@redrive/core";
 import { StoreFullError, StoreRefusedError } from "../../../model/store-errors.ts";
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -25,7 +26,7 @@ export function sqlState(error: unknown): string {
 /** The error to reject with. */
 export function storeError(error: unknown): unknown {
   const state = sqlState(error);
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   if (state === DISK_FULL) {
     return new StoreFullError(`no space left for PostgreSQL: ${text}`, { cause: error });
   }

@@ -2,6 +2,7 @@
  * Commit: carries out a batch by one call of `commit_batch`, which is one transaction and one round
  * trip, and reads the result of each item from the returned rows.
  */
+import { messageOf } from "@redrive/core";
 import {
   type Batch,
   type CancelResult,
@@ -48,7 +49,7 @@ function paramsOf(batch: Batch, partitions: number): BatchParams {
   try {
     return batchParams(batch, partitions);
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = messageOf(error);
     throw new StoreRefusedError(`an item cannot be written: ${text}`, { cause: error });
   }
 }

@@ -2,7 +2,7 @@
  * Outbox errors: why a task could not be stored inside a transaction of the caller. Each of them says
  * what to do with the transaction.
  */
-import { invalidArgument, RedriveError } from "@redrive/core";
+import { invalidArgument, messageOf, RedriveError } from "@redrive/core";
 import { sqlState, storeError } from "../connection/failure.ts";
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -37,7 +37,7 @@ export function badAnswer(found: unknown): RedriveError {
 
 /** The caller's connection has failed, or its transaction had failed before. */
 export function transactionFailure(error: unknown): RedriveError {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   const message =
     sqlState(error) === FAILED_TRANSACTION
       ? "an earlier statement of the transaction has failed"

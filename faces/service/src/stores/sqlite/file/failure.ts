@@ -3,6 +3,7 @@
  * I/O error, above all a failed fsync, the content of the disk is unknown. Nothing may be
  * acknowledged then, so the store reports itself broken and the process must restart.
  */
+import { messageOf } from "@redrive/core";
 import {
   StoreBrokenError,
   StoreFullError,
@@ -36,7 +37,7 @@ export function isBusy(error: unknown): boolean {
 
 /** The error to throw for an error of SQLite. */
 export function storeError(file: string, error: unknown): unknown {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   switch (sqliteCode(error)) {
     case BUSY: {
       const fix = "end its transaction; Redrive tries again";
@@ -72,6 +73,6 @@ export function transactionError(file: string, error: unknown): unknown {
   if (translated !== error) return translated;
   const code = sqliteCode(error);
   if (code !== 0 && !REFUSALS.has(code)) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   return new StoreRefusedError(`${file} refuses an item: ${text}`, { cause: error });
 }

@@ -1,0 +1,47 @@
+/**
+ * Service document: checks a destination document as a user writes it, without the service that stores
+ * it. Only the service can check that it has a key for secrets and may send to an address.
+ */
+import { checkDestination, type FieldProblem, fieldProblem, isObject } from "@redrive/core";
+import { checkDelivery, DELIVERY_FIELDS, deliveryOf } from "./delivery-settings.ts";
+import { BAD_SECRET, SECRET_PLACEHOLDER, secretBase64 } from "./signing-secret.ts";
+import { type KnownFields, withoutUnknown } from "./unknown-fields.ts";
+
+type Fieldset = Readonly<Record<string, unknown>>;
+
+/** The problems of a document that a user wants to store. */
+export function checkDocument(document: unknown): readonly FieldProblem[] {
+  if (!isObject(document)) return checkDestination(document);
+  const delivery = checkDelivery(document);
+  return [
+    ...(delivery.length === 0 ? checkSecrets(document) : delivery),
+    ...checkDestination(withoutDelivery(document)),
+    ...checkHedge(document),
+  ];
+}
+
+/** The document without the fields that this version does not know, and the problems of the rest. */
+export function knownDocument(document: Fieldset): KnownFields {
+  return withoutUnknown(document, checkDocument);
+}
+
+/** A placeholder stands for a stored secret, which was checked when it was stored. */
+function checkSecrets(document: Fieldset): readonly FieldProblem[] {
+  const isBad = (secret: string) =>
+    !secret.startsWith(SECRET_PLACEHOLDER) && secretBase64(secret) === undefined;
+  if (!deliveryOf(document).signingSecrets.some(isBad)) return [];
+  return [{ field: "signingSecrets", value: undefined, message: BAD_SECRET }];
+}
+
+/** A hedge is a second request for one attempt; the service counts every request (decision 10). */
+function checkHedge({ hedge }: Fieldset): readonly FieldProblem[] {
+  if (hedge === undefined || hedge === false) return [];
+  const message = "hedge works only in the library: the service sends each attempt once; remove it";
+  return [fieldProblem("hedge", hedge, message)];
+}
+
+/** `disabledTargets` stays: a user may not set it, so it counts as unknown. */
+function withoutDelivery(document: Fieldset): Fieldset {
+  const entries = Object.entries(document);
+  return Object.fromEntries(entries.filter(([name]) => !Object.hasOwn(DELIVERY_FIELDS, name)));
+}
