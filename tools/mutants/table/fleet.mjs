@@ -68,10 +68,17 @@ const engine = [
       search: "return partitions.has(partitions.all[0] as number);",
       replace: "return partitions.list.length >= 0;",
     },
+  ]),
+  inService("engine/node/budget-places.ts", [
     {
       name: "a node that joins uses retries that the others may have used",
-      search: "isNew: now - this.#joinedAt < beforeMs,",
+      search: "isNew: this.#isNew(windowMs, now),",
       replace: "isNew: false,",
+    },
+    {
+      name: "a node that joins does not wait for nodes that cannot reach the store",
+      search: "now - this.#joinedAt < this.#leaseMs + windowMs",
+      replace: "now - this.#joinedAt < windowMs",
     },
     {
       name: "the nodes that stay use the retries of one that left at once",
