@@ -13,8 +13,8 @@ import { globsOf, isOnBuild, suites } from "./tools/suites.mjs";
 const NODE_CONDITIONS = ["node", "development|production"];
 const SOURCE_CONDITIONS = ["redrive-source", ...NODE_CONDITIONS];
 
-/** One more than there are cores: many tests wait for a server, a browser or a lease. */
-const WORKERS = availableParallelism() + 1;
+/** Two more than there are cores: many tests wait for a server, a browser or a lease. */
+const WORKERS = availableParallelism() + 2;
 
 /**
  * When a test is taken to hang. No test shows by this that something is quick: on a machine that
