@@ -48,6 +48,15 @@ describe("a node of a fleet", () => {
     ]);
   });
 
+  it("keeps its place once it is settled, whatever the window of a budget is", () => {
+    const { fleet, follow } = fleetOf("node-2");
+    follow(["node-1", "node-2"], T0);
+    const longMs = 60_000;
+    const settledAt = fleet.placeSettledAt;
+    expect(fleet.budgetPlace(longMs, T0 + LEASE_MS + longMs - 1)?.isNew).toBe(true);
+    expect(fleet.budgetPlace(longMs, settledAt)).toMatchObject({ isNew: false, maxNodes: 2 });
+  });
+
   it("uses the part of a node that has left only after a window", () => {
     const { follow, placeAt } = fleetOf("node-1");
     follow(["node-1", "node-2", "node-3"], T0);
