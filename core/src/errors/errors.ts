@@ -109,7 +109,8 @@ export class RedriveError extends Error {
  * parts.
  */
 export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
+  if (error instanceof AggregateError && error.errors.length > 0)
+    return error.errors.map(messageOf).join("; ");
   return error instanceof Error ? error.message || error.name : String(error);
 }
 

@@ -225,7 +225,7 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   return hasNoFailures;
 }
 
-/** The counts as numbers: an object would be made for each failed call, and costs the library 70 bytes. */
+/** The counts as numbers: an object would be made for each failed call, and costs the gzipped library 70 bytes. */
 function reachesLimits(
   { options }: Breaker,
   calls: number,
