@@ -12,6 +12,7 @@ import {
   listRule,
   textRule,
 } from "@redrive/core";
+import { SECRET_FORMAT } from "./signing-secret.ts";
 
 /** While a secret rotates, the old and the new one both sign. */
 export const MAX_SIGNING_SECRETS = 2;
@@ -25,7 +26,7 @@ const secretRule = textRule(/^[^\s]{1,1000}$/su, "a secret without spaces");
 const urlRule = textRule(/^https?:\/\/[^\s]{1,2000}$/u, "an http(s) URL");
 
 /** The fields that a user may set. */
-export const DELIVERY_FIELDS: Fields = {
+const DELIVERY_FIELDS: Fields = {
   signingSecrets: listRule(secretRule, 0, MAX_SIGNING_SECRETS),
   disableOnGone: booleanRule,
   deadLetterUrl: urlRule,
@@ -83,8 +84,13 @@ export function checkDelivery(document: unknown): readonly FieldProblem[] {
 /** A message must not quote a secret. */
 function withoutSecret(problem: FieldProblem): FieldProblem {
   if (problem.field !== "signingSecrets") return problem;
-  const message = `signingSecrets must be a list of at most ${MAX_SIGNING_SECRETS} secrets, each whsec_ followed by the base64 of 24 to 64 bytes`;
+  const message = `signingSecrets must be a list of at most ${MAX_SIGNING_SECRETS} secrets, each ${SECRET_FORMAT}`;
   return { ...problem, value: undefined, message };
+}
+
+/** Without the fields of delivery that a user may set. `disabledTargets` stays, so it counts as unknown. */
+export function withoutDelivery(document: Fieldset): Fieldset {
+  return pick(document, (name) => !isDeliveryField(name));
 }
 
 /** The document without the fields of this file: what core reads. */

@@ -1,9 +1,10 @@
 /**
  * Service document: checks a destination document as a user writes it, without the service that stores
- * it. Only the service can check that it has a key for secrets and may send to an address.
+ * it. Only the service can check that it has a key for secrets, that a placeholder stands for a
+ * stored secret, and that it may send to an address.
  */
 import { checkDestination, type FieldProblem, fieldProblem, isObject } from "@redrive/core";
-import { checkDelivery, DELIVERY_FIELDS, deliveryOf } from "./delivery-settings.ts";
+import { checkDelivery, deliveryOf, withoutDelivery } from "./delivery-settings.ts";
 import { BAD_SECRET, SECRET_PLACEHOLDER, secretBase64 } from "./signing-secret.ts";
 import { type KnownFields, withoutUnknown } from "./unknown-fields.ts";
 
@@ -38,10 +39,4 @@ function checkHedge({ hedge }: Fieldset): readonly FieldProblem[] {
   if (hedge === undefined || hedge === false) return [];
   const message = "hedge works only in the library: the service sends each attempt once; remove it";
   return [fieldProblem("hedge", hedge, message)];
-}
-
-/** `disabledTargets` stays: a user may not set it, so it counts as unknown. */
-function withoutDelivery(document: Fieldset): Fieldset {
-  const entries = Object.entries(document);
-  return Object.fromEntries(entries.filter(([name]) => !Object.hasOwn(DELIVERY_FIELDS, name)));
 }

@@ -12,8 +12,11 @@ const BASE64 =
 /** Begins what a view shows instead of a secret. No secret has a `*`. */
 export const SECRET_PLACEHOLDER = `${PREFIX}***`;
 
+/** For messages. */
+export const SECRET_FORMAT = `${PREFIX} followed by the base64 of ${MIN_BYTES} to ${MAX_BYTES} bytes`;
+
 /** Does not quote the secret. */
-export const BAD_SECRET = `signing secret must be ${PREFIX} followed by the base64 of ${MIN_BYTES} to ${MAX_BYTES} bytes`;
+export const BAD_SECRET = `signing secret must be ${SECRET_FORMAT}`;
 
 /** The base64 of a secret: an optional `whsec_`, then base64 of 24 to 64 bytes. Undefined: malformed. */
 export function secretBase64(secret: string): string | undefined {
