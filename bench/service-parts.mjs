@@ -81,8 +81,12 @@ export function quantile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }
 
-/** @param {readonly number[]} values */
-export const median = (values) => quantile(values, 0.5);
+/** Of an even number of values, the mean of the two in the middle. @param {readonly number[]} values */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const [lower = Number.NaN] = sorted.slice(Math.ceil(sorted.length / 2) - 1);
+  return (lower + quantile(values, 0.5)) / 2;
+}
 
 /** @param {string} name @param {number} fallback */
 export function setting(name, fallback) {

@@ -2,6 +2,7 @@
  * Seed share: runs a share of the seeds, in a process of its own. In `npm test`, two test files run a
  * half each; in `npm run test:long`, each core runs one share.
  */
+import { messageOf } from "@redrive/core";
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
 import { withoutStackTraces } from "./stack-traces.ts";
@@ -87,7 +88,7 @@ async function simulateSeeds(
   const parent = process.ppid;
   for (let seed = share; seed < SEEDS && failures.length < MAX_FAILURES; seed += shares) {
     await simulateSeed(seed, { coverage }).catch((error: unknown) => {
-      failures.push(error instanceof Error ? error.message : String(error));
+      failures.push(messageOf(error));
     });
     // A seed never waits for the event loop, so no event can say that the parent was killed.
     if (process.ppid !== parent) throw new Error("the process that wants the result has ended");

@@ -3,7 +3,7 @@
  * node has its own store. Nodes are killed, stopped and paused while every checker runs (safety).
  * Then the faults stop, and every task must end in bounded time (liveness).
  */
-import { type Random, seededRandom } from "@redrive/core";
+import { messageOf, type Random, seededRandom } from "@redrive/core";
 import { Clients } from "./clients.ts";
 import type { Coverage } from "./coverage.ts";
 import { drawFeatures } from "./features.ts";
@@ -37,9 +37,8 @@ export async function simulateSeed(seed: number, options: WorldOptions): Promise
 }
 
 function failureText(seed: number, error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
   const replay = `REDRIVE_SEED=${seed} npx vitest run test/simulation/replay.test.ts`;
-  return `seed ${seed}: ${text}\n  replay with: ${replay}`;
+  return `seed ${seed}: ${messageOf(error)}\n  replay with: ${replay}`;
 }
 
 async function runSeed(world: World, random: Random, coverage: Coverage): Promise<void> {

@@ -7,7 +7,7 @@ import { plainPaint } from "../print/paint.ts";
 import { logTaskEvent } from "./event-log.ts";
 import { startService } from "./running-service.ts";
 
-test("the line of a task that ended without an attempt counts none, as the API does", () => {
+test("the line of a task that ended without an attempt counts none", () => {
   const lines: Record<string, unknown>[] = [];
   const info = (fields: Record<string, unknown>) => lines.push(fields);
   const ended = { reason: "held", by: "concurrency", attemptNumber: 0 } as const;
