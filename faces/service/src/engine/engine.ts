@@ -73,7 +73,7 @@ export interface EngineOptions {
   readonly maxClockAheadMs?: number | undefined;
   /** How long before its due instant a task may be claimed. 0 to 1000 ms. Default: 8. */
   readonly claimAheadMs?: number | undefined;
-  /** In a shared store, a second commit runs beside one if this many items wait. Default: that of the store. */
+  /** In a shared store, a second commit runs beside one if this many items wait. Default: that of the store, or 128. */
   readonly overlapItems?: number | undefined;
   /** How long ended tasks are kept. Default: 3 days. */
   readonly retentionMs?: number;

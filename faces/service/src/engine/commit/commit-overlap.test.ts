@@ -27,7 +27,7 @@ it("two commits divide the items, if enough wait for two", () => {
   expect(overlapWith(257).overlap.itemsToTake()).toBe(129);
 });
 
-it("a commit that writes a row takes all items, because no other one may run beside it", () => {
+it("if a row waits to be written, the commit takes all items, because no other one may run beside it", () => {
   const { queue, overlap } = overlapWith(500);
   queue.addChanged(destination);
   expect(overlap.itemsToTake()).toBe(500);

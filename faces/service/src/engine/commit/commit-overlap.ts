@@ -50,8 +50,9 @@ export class CommitOverlap {
 
   /**
    * How many items the next commit takes. If no commit runs and enough items wait for two, each takes
-   * half: the callers of one then add their next items while the server works on the other. A commit that
-   * writes rows of destinations overlaps with none, so it takes all.
+   * half: the callers of one then add their next items while the server works on the other. If rows
+   * of destinations wait, the commit that writes them overlaps with none, so it takes all. Rows that its
+   * own items change are not known yet.
    */
   itemsToTake(): number {
     const count = this.#queue.itemCount();
