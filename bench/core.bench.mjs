@@ -27,12 +27,6 @@ import {
   seededRandom,
   takeRate,
 } from "@redrive/core";
-import {
-  ADAPTIVE_RATE_DEFAULTS,
-  createAdaptiveRate,
-  recordAdaptiveRateResponse,
-  takeAdaptiveRate,
-} from "../core/dist/guards/adaptive-rate.js";
 import { BREAKER_DEFAULTS, enterBreaker, leaveBreaker } from "../core/dist/guards/breaker.js";
 import {
   CONCURRENCY_DEFAULTS,
@@ -40,6 +34,12 @@ import {
   leaveConcurrency,
 } from "../core/dist/guards/concurrency.js";
 import { createLatency, recordLatency } from "../core/dist/guards/latency.js";
+import {
+  ADAPTIVE_RATE_DEFAULTS,
+  createAdaptiveRate,
+  recordAdaptiveRateResponse,
+  takeAdaptiveRate,
+} from "../core/dist/guards/rate.js";
 import {
   countFirstAttempt,
   recordBudgetSuccess,
@@ -154,7 +154,7 @@ function limits() {
     ...algorithms.map((algorithm) => {
       const concurrency = createConcurrency({ ...CONCURRENCY_DEFAULTS, algorithm }, START_AT);
       return steps(`concurrency ${algorithm}: enter, leave`, (_, now) => {
-        enterConcurrency(concurrency, false);
+        enterConcurrency(concurrency, false, now);
         leaveConcurrency(concurrency, now, false, "success", 5);
       });
     }),

@@ -51,7 +51,7 @@ function taskAt(number, at) {
     body: null,
     bodyRef: null,
     policyId: "bench",
-    policyVersion: 0,
+    policyVersion: 1,
     idempotent: true,
     deadlineAt: null,
     createdAt: at,

@@ -51,7 +51,8 @@ async function bare(file, size) {
       cancels: [],
       retryNows: [],
       claims: [],
-      hints: [],
+      expiresAt: null,
+      wakeUps: [],
       documents: [],
     });
   }

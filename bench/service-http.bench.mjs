@@ -65,7 +65,7 @@ const NOTHING = {
   cancels: [],
   retryNows: [],
   claims: [],
-  hints: [],
+  wakeUps: [],
   documents: [],
 };
 

@@ -57,7 +57,8 @@ const EMPTY = {
   cancels: [],
   retryNows: [],
   claims: [],
-  hints: [],
+  expiresAt: null,
+  wakeUps: [],
   documents: [],
 };
 

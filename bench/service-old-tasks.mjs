@@ -19,15 +19,16 @@ const EMPTY = {
   cancels: [],
   retryNows: [],
   claims: [],
-  hints: [],
+  expiresAt: null,
+  wakeUps: [],
   documents: [],
 };
 
-/** @param {number} at */
-const newTask = (at) => ({
+/** @param {number} at @param {string | null} idempotencyKey */
+const newTask = (at, idempotencyKey) => ({
   taskId: randomUUID(),
   tenantId: TENANT,
-  idempotencyKey: null,
+  idempotencyKey,
   destination: DESTINATION,
   targetUrl: `${DESTINATION}/`,
   method: "POST",
@@ -68,17 +69,18 @@ const attempt = (at) => ({
  * @param {number} firstAt
  * @param {number} perSecond
  * @param {number} seconds
+ * @param {(number: number) => string | null} keyOf
  */
-export async function addOldTasks(store, firstAt, perSecond, seconds) {
+export async function addOldTasks(store, firstAt, perSecond, seconds, keyOf = () => null) {
   const total = Math.floor(perSecond * seconds);
   for (let made = 0; made < total; made += CHUNK) {
     const at = Math.floor(firstAt - RETENTION_MS + (made * 1000) / perSecond);
     const author = { now: at, nodeId: "old", ...EMPTY };
-    const creates = Array.from({ length: Math.min(CHUNK, total - made) }, () => ({
-      task: newTask(at),
-      fingerprint: null,
-      claimVersion: 0,
-    }));
+    const creates = Array.from({ length: Math.min(CHUNK, total - made) }, (_, index) => {
+      const task = newTask(at, keyOf(made + index));
+      const fingerprint = task.idempotencyKey === null ? null : "f";
+      return { task, fingerprint, claimVersion: 0 };
+    });
     const created = await store.commit({ ...author, creates });
     const settles = created.creates.map((result) => settleOf(result, at));
     await store.commit({ ...author, settles });
@@ -92,6 +94,7 @@ function settleOf({ started }, at) {
     taskId: started.taskId,
     ref: started.ref,
     claimEpoch: started.claimEpoch,
+    claimedBy: started.claimedBy,
     status: /** @type {const} */ ("SUCCEEDED"),
     reason: /** @type {const} */ ("succeeded"),
     lane: /** @type {const} */ ("first"),

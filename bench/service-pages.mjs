@@ -117,6 +117,7 @@ async function end(store, tasks, status = "SUCCEEDED") {
     taskId: task.taskId,
     ref: task.ref,
     claimEpoch: task.claimEpoch,
+    claimedBy: task.claimedBy,
     status,
     reason: REASONS[status],
     lane: "retry",
@@ -148,7 +149,16 @@ function emptyLog(root, file) {
  */
 function batch(parts) {
   const empty = { destinations: [], creates: [], settles: [], cancels: [], retryNows: [] };
-  return { now: T0, nodeId: "node-1", ...empty, claims: [], hints: [], documents: [], ...parts };
+  return {
+    now: T0,
+    nodeId: "node-1",
+    ...empty,
+    claims: [],
+    wakeUps: [],
+    documents: [],
+    expiresAt: null,
+    ...parts,
+  };
 }
 
 /**

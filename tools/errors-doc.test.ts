@@ -24,8 +24,8 @@ function membersOf(file: string, union: string): string[] {
 }
 
 describe.each([
-  ["Codes", "errors/errors.ts", "ErrorCode"],
-  ["Reasons", "errors/stop-reason.ts", "StopReason"],
+  ["Codes", "documents/errors.ts", "ErrorCode"],
+  ["Reasons", "documents/errors.ts", "StopReason"],
 ])("%s", (chapter, file, union) => {
   test("each has a heading", () => {
     const members = membersOf(file, union);

@@ -39,7 +39,7 @@ await exitOnFailure(async () => {
 });
 const { createRedrive } = await import("../faces/service/dist/index.js");
 const { createApp, listenApp } = await import("../faces/service/dist/http/index.js");
-const { encodeRun } = await import("../faces/simulator/dist/share/index.js");
+const { encodeRun } = await import("../faces/simulator/dist/share.js");
 const wanted = process.argv.slice(2);
 /** Views that are shown in another state than the initial one. @type {Record<string, () => string>} */
 const LINKS = { labs: labsLink, advisor: advisorLink };

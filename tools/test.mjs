@@ -1,10 +1,11 @@
 /**
  * `npm test`: installs what is missing, runs the tests, and ends with one line `N passed, N failed`.
- * Takes names of suites, files and options of Vitest. Without names it runs every suite that
- * does not wait for a request.
+ * Takes names of suites, files and options of Vitest. Without arguments it checks format, lint and
+ * types as well, and runs every suite that does not wait for a request.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { runChecks, STATIC_CHECKS } from "./checks.mjs";
 import { meetNeeds } from "./needs.mjs";
 import { isBuildCurrent } from "./setup/build.mjs";
 import { SetupFailed } from "./setup/command.mjs";
@@ -30,8 +31,10 @@ requireNode();
 const selection = select(process.argv.slice(2));
 /** @type {readonly Missing[]} */
 let missing = [];
+let failedChecks = 0;
 try {
   missing = await meetNeeds(selectedFiles());
+  if (process.argv.length === 2) failedChecks = await runChecks(STATIC_CHECKS);
   const isAllExcluded = missing.length > 0 && excludedFiles().length === selectedFiles().length;
   const { code, tally } = isAllExcluded ? ALL_EXCLUDED : await runTests();
   close(code, tally);
@@ -122,7 +125,8 @@ function close(code, tally) {
   }
   const skipped = tally.skipped + (isStrict ? 0 : excluded);
   // Vitest can fail without a failing test, for example because of a coverage threshold or a crash.
-  const failed = Math.max(tally.failed + (isStrict ? excluded : 0), code === 0 ? 0 : 1);
+  const failedTests = Math.max(tally.failed + (isStrict ? excluded : 0), code === 0 ? 0 : 1);
+  const failed = failedTests + failedChecks;
   process.exitCode = failed === 0 ? 0 : 1;
   say(`${tally.passed} passed, ${failed} failed${skipped === 0 ? "" : `, ${skipped} skipped`}`);
 }

@@ -5,7 +5,7 @@
 import { copyFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
-import { pageNames } from "./src/app/pages.ts";
+import { pageNames } from "./src/components/pages.ts";
 
 const DIST = fileURLToPath(new URL("dist/", import.meta.url));
 const LINT_DOCS = fileURLToPath(new URL("../../docs/lint.md", import.meta.url));
@@ -51,7 +51,7 @@ export default defineConfig({
           groups: [
             {
               name: "parts",
-              test: /src\/(?:app|chart|components|views\/curve\/waits-chart|exports\/export-menu|schedule\/schedule\.ts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client)|policy\/(?:compiled-policy|backoff|own-delay|jitter|policy|preset-policies|presets|error-classes|status-range)\.ts|time\/duration|text\/policy-summary)/u,
+              test: /src\/(?:app\/(?!apply-run)|components\/(?!catalog|code-|export-files|lint-panel)|views\/(?:curve\/waits-chart|view\.)|worker\/query|schedule\/schedule\.ts|decide\/(?:compiled-policy|backoff|jitter|policy|presets)\.ts|documents\/format|policy-summary)/u,
             },
           ],
         },

@@ -54,7 +54,7 @@ export async function startBusyServer({ workers, workMs, limited, onRefused }) {
     response.end("done");
   }
   const limiter = limited
-    ? overloadLimiter({ onEvent: ({ retryAfterMs }) => onRefused?.(retryAfterMs) })
+    ? overloadLimiter({ trust: "all", onEvent: ({ retryAfterMs }) => onRefused?.(retryAfterMs) })
     : undefined;
   const listener = limiter === undefined ? handler : forNode(limiter, handler);
   const server = createServer((request, response) => void listener(request, response));

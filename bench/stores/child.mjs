@@ -12,10 +12,11 @@ const STOP_MS = 10_000;
  * @param {string} module in this folder
  * @param {string} url of the store
  * @param {string} origin of the sink
+ * @param {URL} [script] of another checkout
  */
-export async function startContender(name, module, url, origin) {
+export async function startContender(name, module, url, origin, script = SCRIPT) {
   const profile = process.env["BENCH_PROFILE"] === name ? ["--cpu-prof"] : [];
-  const child = fork(SCRIPT, [module, url, origin], {
+  const child = fork(script, [module, url, origin], {
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     execArgv: profile,
   });

@@ -17,7 +17,8 @@ const EMPTY = {
   cancels: [],
   retryNows: [],
   claims: [],
-  hints: [],
+  expiresAt: null,
+  wakeUps: [],
   documents: [],
 };
 

@@ -11,6 +11,7 @@ import { measureDestinations } from "./destinations.mjs";
 import { measureFleet } from "./fleet.mjs";
 import { measurePeers } from "./peers.mjs";
 import { scaleTable, tables, verdicts } from "./report.mjs";
+import { measureRetention } from "./retention.mjs";
 import { Servers } from "./servers.mjs";
 import { LATENCIES, PARTS, ROUNDS, TASKS, WARMUP } from "./settings.mjs";
 
@@ -31,6 +32,9 @@ try {
   for (const kind of KINDS) {
     if (!PARTS.includes("destinations")) break;
     results.destinations.set(kind, await measureDestinations(servers, kind));
+  }
+  for (const kind of KINDS) {
+    if (PARTS.includes("retention")) await measureRetention(servers, kind);
   }
   const text = `${machine(await servers.version())}\n\n${tables(results)}`;
   process.stdout.write(`\n${text}\n\n`);

@@ -65,6 +65,15 @@ export class Servers {
     await this.#postgres?.client.query("CHECKPOINT");
   }
 
+  /** Vacuums and analyzes a database of the PostgreSQL server. @param {string} url */
+  async vacuum(url) {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query("VACUUM (ANALYZE)");
+    await client.query("CHECKPOINT");
+    await client.end();
+  }
+
   async version() {
     const result = await this.#postgres?.client.query("SHOW server_version");
     return String(result?.rows[0]?.server_version ?? "");

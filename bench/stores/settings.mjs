@@ -12,8 +12,10 @@ export const WARMUP = setting("BENCH_WARMUP", TASKS);
 export const ROUNDS = setting("BENCH_ROUNDS", 3);
 /** Jobs that are added to an idle queue, one after the other. */
 export const LATENCIES = setting("BENCH_LATENCIES", 1_000);
-/** Which parts run: `peers`, `fleet`, `destinations`. */
-export const PARTS = (process.env["BENCH_PARTS"] ?? "peers,fleet,destinations").split(",");
+/** Which parts run: `peers`, `fleet`, `destinations`, `retention`. */
+export const PARTS = (process.env["BENCH_PARTS"] ?? "peers,fleet,destinations,retention").split(
+  ",",
+);
 /** Which contenders run; empty: all. Separated by semicolons. */
 export const ONLY = (process.env["BENCH_ONLY"] ?? "").split(";").filter((name) => name !== "");
 

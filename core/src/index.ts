@@ -5,29 +5,46 @@
  * guard, except those of the standalone limiters.
  */
 
-// The decision about one attempt.
+// What a response asks for.
+
+export {
+  type Hint,
+  headerHint,
+  parsePushback,
+  parseRetryAfter,
+  type ReadHeader,
+  retryHintOf,
+} from "./decide/hints.ts";
+
+// The policy document, and the decision about one attempt.
+
 export { classifyError } from "./decide/classify.ts";
+export {
+  type CompiledPolicy,
+  compiledPolicyOf,
+  compilePolicy,
+  STOP_ATTEMPTS,
+  STOP_BUDGET,
+} from "./decide/compiled-policy.ts";
 export {
   type AdmitDecision,
   admit,
   type CallHistory,
+  type Decision,
+  type DelaySource,
   decide,
   decideUnguarded,
+  type EndStatus,
   type EntryGate,
   type Gates,
+  type HoldDecision,
+  type HoldReason,
   OPEN_ENTRY,
   OPEN_GATES,
+  type RetryDecision,
   remainingMs,
+  type StopDecision,
 } from "./decide/decide.ts";
-export type {
-  Decision,
-  DelaySource,
-  EndStatus,
-  HoldDecision,
-  HoldReason,
-  RetryDecision,
-  StopDecision,
-} from "./decide/decision.ts";
 export {
   callReasonTexts,
   type ExplainedDecision,
@@ -35,22 +52,48 @@ export {
   explainReason,
   holdDescriptions,
 } from "./decide/explain.ts";
-export { type KeyHeader, parseKeyHeader } from "./decide/idempotency-key.ts";
 export {
   ABORTED,
   classifyOutcome,
   FAULT,
   grpcOutcome,
+  isAnswer,
   type Outcome,
   recordedOutcome,
   SUCCESS,
   statusOutcome,
+  statusText,
+  timeoutOutcome,
   type Verdict,
 } from "./decide/outcome.ts";
-export { parsePushback, parseRetryAfter } from "./decide/parse-retry-after.ts";
-export { assertKey, type CallRequest, isRepeatable, type Patience } from "./decide/repeatable.ts";
-export { type Hint, retryHintOf } from "./decide/thrown-hint.ts";
+export {
+  type BackoffKind,
+  checkPolicy,
+  ERROR_CLASSES,
+  type ErrorClass,
+  GRPC_CODES,
+  type GrpcCode,
+  type JitterType,
+  POLICY_FIELDS,
+  type Policy,
+  type PolicyDocument,
+  resolvePolicy,
+  singleAttempt,
+} from "./decide/policy.ts";
+export { policySchema } from "./decide/policy-schema.ts";
+export { type PresetName, policyDocumentOf, preset, presets } from "./decide/presets.ts";
+export {
+  assertKey,
+  type CallRequest,
+  isRepeatable,
+  type KeyHeader,
+  mayRunTwice,
+  type Patience,
+  parseKeyHeader,
+} from "./decide/repeatable.ts";
+
 // Errors, documents and text.
+
 export {
   booleanRule,
   checkFields,
@@ -63,42 +106,69 @@ export {
   listRule,
   numberRule,
   type Rule,
+  readSavedState,
   textRule,
+  versionRule,
 } from "./documents/document.ts";
-export { nearestName } from "./documents/nearest-name.ts";
-export { readSavedState, versionRule } from "./documents/saved-state.ts";
-export { assertRange, invalidArgument, quote } from "./errors/assert.ts";
 export {
   type AttemptRecord,
+  assertRange,
   causedError,
   type ErrorCode,
+  invalidArgument,
   messageOf,
+  quote,
   RedriveError,
-} from "./errors/errors.ts";
-export type { StopReason } from "./errors/stop-reason.ts";
-// Single guards: their documents, their state for reports, and standalone limiters.
-export { adaptiveRateReadyAt } from "./guards/adaptive-rate.ts";
-// The destination document and the admission of attempts.
-export { Admission } from "./guards/admission/admission.ts";
+  type StopReason,
+} from "./documents/errors.ts";
 export {
-  rampUp,
-  recheckPermit,
-  replaceGuards,
-  skipGateRamp,
-} from "./guards/admission/admission-changes.ts";
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  formatSeconds,
+  formatSignificant,
+  parseDuration,
+} from "./documents/format.ts";
+export { nearestName } from "./documents/nearest-name.ts";
 export {
+  BAD_SIGNING_SECRET,
+  readWebhook,
+  SIGNING_SECRET_FORMAT,
+  signingSecretBase64,
+  type UnverifiedWebhook,
+  type WebhookRefusal,
+  type WebhookVerdict,
+} from "./documents/webhook.ts";
+
+// The destination document.
+
+export {
+  checkDestination,
+  type Destination,
+  type DestinationDocument,
+  guardOptionsOf,
+  type RetryBudgetDocument,
+  resolveDestination,
+} from "./guards/destination.ts";
+
+// The guards of a destination, and the admission of attempts.
+
+export {
+  Admission,
   type AdmissionRequest,
   admissionRequestOf,
+  concurrencyOutcomeOf,
   HEDGE_REQUEST,
   type Permit,
   type Refusal,
-} from "./guards/admission/permit.ts";
-export { retryGates } from "./guards/admission/retry-gates.ts";
-export {
-  type WaitingCallHandler,
-  WaitingCalls,
-  type WaitingEntry,
-} from "./guards/admission/waiting-calls.ts";
+  rampUp,
+  recheckPermit,
+  replaceGuards,
+  retryGates,
+  skipGateRamp,
+} from "./guards/admission.ts";
 export {
   adoptBreaker,
   type Breaker,
@@ -108,30 +178,26 @@ export {
   type CallCounts,
   callCounts,
   createBreaker,
+  restoreBreaker,
+  type SavedBreaker,
+  saveBreaker,
 } from "./guards/breaker.ts";
 export {
   type ConcurrencyOptions,
   concurrencyLimit,
   createConcurrency,
+  type LimitAlgorithm,
 } from "./guards/concurrency.ts";
 export {
-  checkDestination,
-  type Destination,
-  type DestinationDocument,
-  guardOptionsOf,
-  type RetryBudgetDocument,
-  resolveDestination,
-} from "./guards/destination.ts";
-export { fairRoom } from "./guards/fair-share.ts";
-// What nodes that share the limits of a destination need.
-export {
+  canUseToken,
   FleetAdmission,
   type FleetShare,
   NO_SHARE,
   type ReservedTokens,
-} from "./guards/fleet/fleet-admission.ts";
-export { type SlotDemand, wantedSlots, wantedTokens } from "./guards/fleet/fleet-demand.ts";
-export { type BudgetPlace, reservedRetries, shareBudget } from "./guards/fleet-budget.ts";
+  type SlotDemand,
+  wantedSlots,
+  wantedTokens,
+} from "./guards/fleet-admission.ts";
 export {
   createGuards,
   type GuardOptions,
@@ -141,12 +207,27 @@ export {
   saveGuards,
 } from "./guards/guards.ts";
 export { type HedgeOptions, hedgeAfterMs, hedgeQuantile } from "./guards/hedge.ts";
-export { type Latency, latencyCalls, quantileMs, recordLatency } from "./guards/latency.ts";
-// What a server needs that refuses requests when it is overloaded.
-export { AttemptQueue, type QueuedAttempt } from "./guards/overload/attempt-queue.ts";
-export { retryAfterSeconds } from "./guards/overload/return-times.ts";
-export { ServerPace } from "./guards/overload/server-pace.ts";
-export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./guards/rate.ts";
+export {
+  type Latency,
+  latencyCalls,
+  medianMs,
+  quantileMs,
+  recordLatency,
+} from "./guards/latency.ts";
+export {
+  AttemptQueue,
+  type QueuedAttempt,
+  retryAfterSeconds,
+  ServerPace,
+} from "./guards/overload.ts";
+export {
+  adaptiveRateReadyAt,
+  createRate,
+  type Rate,
+  type RateOptions,
+  rateReadyAt,
+  takeRate,
+} from "./guards/rate.ts";
 export {
   budgetAllows,
   createRetryBudget,
@@ -155,8 +236,14 @@ export {
   restoreRetryBudget,
   saveRetryBudget,
 } from "./guards/retry-budget.ts";
-export { restoreBreaker, type SavedBreaker, saveBreaker } from "./guards/saved-breaker.ts";
-export { BudgetShare, SharedBudget } from "./guards/shared-budget.ts";
+export {
+  type BudgetPlace,
+  BudgetShare,
+  fairRoom,
+  reservedRetries,
+  SharedBudget,
+  shareBudget,
+} from "./guards/shared-budget.ts";
 export {
   createThrottle,
   enterThrottle,
@@ -164,46 +251,14 @@ export {
   rejectShare,
   type Throttle,
 } from "./guards/throttle.ts";
-// The policy document.
 export {
-  type CompiledPolicy,
-  compiledPolicyOf,
-  compilePolicy,
-  STOP_ATTEMPTS,
-  STOP_BUDGET,
-} from "./policy/compiled-policy.ts";
-export {
-  ERROR_CLASSES,
-  type ErrorClass,
-  GRPC_CODES,
-  type GrpcCode,
-} from "./policy/error-classes.ts";
-export {
-  type BackoffKind,
-  checkPolicy,
-  type JitterType,
-  POLICY_FIELDS,
-  type Policy,
-  type PolicyDocument,
-  resolvePolicy,
-  singleAttempt,
-} from "./policy/policy.ts";
-export { policySchema } from "./policy/policy-schema.ts";
-export { type PresetName, policyDocumentOf } from "./policy/preset-policies.ts";
-export { preset, presets } from "./policy/presets.ts";
-export {
-  formatCount,
-  formatDuration,
-  formatInteger,
-  formatNumber,
-  formatPercent,
-  formatSignificant,
-} from "./text/format.ts";
-export { statusText } from "./text/status-text.ts";
+  type WaitingCallHandler,
+  WaitingCalls,
+  type WaitingEntry,
+} from "./guards/waiting-calls.ts";
+
 // Time and randomness.
-export type { AbortSignalLike } from "./time/abort.ts";
-export type { Cancel, Clock, TimeSource } from "./time/clock.ts";
-export { formatSeconds, parseDuration } from "./time/duration.ts";
-export type { Random } from "./time/random.ts";
+
+export type { AbortSignalLike, Cancel, Clock, Random, TimeSource } from "./time/clock.ts";
 export { systemBytes, systemClock, systemId, systemRandom, systemTime } from "./time/system.ts";
 export { seededRandom, type VirtualClock, virtualClock } from "./time/virtual.ts";

@@ -18,7 +18,7 @@ import { simulateCall } from "@redrive/simulator";
 import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
-import { anyDocument } from "../../core/src/policy/policy.testing.ts";
+import { anyDocument } from "../../core/src/decide/policy.testing.ts";
 import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";

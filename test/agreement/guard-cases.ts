@@ -1,6 +1,6 @@
 /**
  * Guard cases: random destination documents with random traffic, one per seed. Every guard occurs
- * alone and in pairs, with both values of `patience`.
+ * alone and in pairs, with both values of `patience`, and with many events at one instant.
  */
 import {
   type ConcurrencyOptions,
@@ -133,7 +133,52 @@ function arrivalsOf({ integer, happens }: Draws): readonly number[] {
   return arrivals;
 }
 
+/** Two of three cases have many events at one instant. */
 export function guardCase(seed: number): GuardCase {
+  const given = anyCase(seed);
+  const kind = Math.floor(seed / COMBINATIONS.length) % 3;
+  if (kind === 0) return given;
+  return kind === 1 ? onGrid(given, 10) : withWaitsOnGrid(onGrid(given, 30), 30);
+}
+
+/** Calls arrive and attempts end at multiples of `gridMs`, which divides `MAX_CALL_MS`. */
+function onGrid(given: GuardCase, gridMs: number): GuardCase {
+  return {
+    ...given,
+    arrivals: given.arrivals.map((at) => upTo(gridMs, at)),
+    outcomeOf(call, attempt, copy) {
+      const end = given.outcomeOf(call, attempt, copy);
+      return { ...end, durationMs: upTo(gridMs, end.durationMs) };
+    },
+  };
+}
+
+/** Retries, hedges and deadlines are due there, too. */
+function withWaitsOnGrid(given: GuardCase, gridMs: number): GuardCase {
+  const { hedge, policy } = given.document;
+  const { initialDelayMs = 1, maxDelayMs = 1, totalBudgetMs = 1 } = policy as PolicyDocument;
+  const after = hedge ? hedge.after : undefined;
+  return {
+    ...given,
+    document: {
+      ...given.document,
+      ...(typeof after === "number" && { hedge: { ...hedge, after: upTo(gridMs, after) } }),
+      policy: {
+        ...(policy as PolicyDocument),
+        jitterType: "NONE",
+        initialDelayMs: upTo(gridMs, initialDelayMs),
+        maxDelayMs: upTo(gridMs, maxDelayMs),
+        totalBudgetMs: upTo(gridMs, totalBudgetMs),
+      },
+    },
+  };
+}
+
+function upTo(gridMs: number, ms: number): number {
+  return Math.ceil(ms / gridMs) * gridMs;
+}
+
+function anyCase(seed: number): GuardCase {
   const draws = drawsOf(seededRandom(seed).fork("case"));
   const names = COMBINATIONS[seed % COMBINATIONS.length] ?? [];
   const [first = {}, second = {}] = names.map((name) => GUARDS[name]?.(draws) ?? {});

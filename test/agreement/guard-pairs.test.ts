@@ -5,6 +5,7 @@
 import { type DestinationDocument, seededRandom } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
+import { resultOf } from "./compare.ts";
 import type { GuardCase } from "./guard-cases.ts";
 import type { GuardedRun } from "./guarded-run.ts";
 import { runLibrary } from "./library-run.ts";
@@ -93,3 +94,35 @@ test("every face with a rate of 4 and a throttle sends 4 of 40 simultaneous call
   expect(atOnce(runSimulator(given))).toEqual(expected);
   expect(atOnce(await runService({ ...given, patience: "wait" }, memoryStore()))).toEqual(expected);
 });
+
+/**
+ * A call of 80 ms every 50 ms on average, in whole ms, and copies after 50 ms. Each token of 20 per second
+ * is wanted, and many copies are due when a token is free, or when a call arrives or ends.
+ */
+function busyHedges(seed: number): GuardCase {
+  const policy = { maxAttempts: 1, totalBudgetMs: 5000 };
+  const random = seededRandom(seed).fork("arrivals");
+  const arrivals: number[] = [];
+  for (let at = 0; at < 54_000; at += Math.floor(-50 * Math.log(1 - random.next())))
+    arrivals.push(at);
+  return {
+    ...traffic({ hedge: { after: 50 }, rate: { perSecond: 20 }, policy }, 50),
+    seed,
+    arrivals,
+    outcomeOf: () => ({ outcome: { kind: "success" }, durationMs: 80 }),
+  };
+}
+
+test("with 20 tokens per second and hedges after 50 ms, no copy takes the token of a call that waits", async () => {
+  process.stdout.write("seed  calls  library  simulator  copies\n");
+  for (let seed = 1; seed <= 24; seed++) {
+    const given = busyHedges(seed);
+    const library = await runLibrary(given);
+    const simulator = runSimulator(given);
+    const copies = library.attempts.filter(({ copy }) => copy > 0).length;
+    const row = [seed, given.arrivals.length, succeeded(library), succeeded(simulator), copies];
+    process.stdout.write(`${row.map((value) => `${value}`.padStart(5)).join("   ")}\n`);
+    expect(simulator).toEqual(resultOf(library));
+    expect(succeeded(library)).toBe(given.arrivals.length);
+  }
+}, 60_000);

@@ -1,11 +1,5 @@
 /** Library run: runs a guard case through `destination().run` on a virtual clock. */
-import {
-  type HoldReason,
-  type Outcome,
-  seededRandom,
-  virtualClock,
-  WaitingCalls,
-} from "@redrive/core";
+import { type HoldReason, type Outcome, seededRandom, WaitingCalls } from "@redrive/core";
 import { destination } from "redrive";
 import type { GuardCase } from "./guard-cases.ts";
 import {
@@ -15,6 +9,7 @@ import {
   type RunRetry,
   sortedRun,
 } from "./guarded-run.ts";
+import { orderedClock } from "./ordered-clock.ts";
 
 export const START_AT = 1_700_000_000_000;
 export const NAME = "shop";
@@ -25,8 +20,8 @@ export interface LibraryRun extends GuardedRun {
 }
 
 export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
-  const clock = virtualClock(START_AT);
-  const now = () => clock.now() - START_AT;
+  const { base, face: clock, ends: endsClock, arrivals } = orderedClock(START_AT, "instant");
+  const now = () => base.now() - START_AT;
   const attempts: RunAttempt[] = [];
   const ends: RunEnd[] = [];
   const retries: RunRetry[] = [];
@@ -38,9 +33,7 @@ export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
     random: seededRandom(given.seed),
   });
   const calls = given.arrivals.map(async (arrival, call) => {
-    await clock.sleep(arrival);
-    // Other events of this instant run first, as in the simulator.
-    await clock.sleep(0);
+    await new Promise<void>((resolve) => arrivals.alarm(arrival, resolve));
     const idempotencyKey = keyOf(call);
     return shop
       .run<Outcome>(
@@ -57,7 +50,7 @@ export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
             ...(at > due && by && { heldBy: by }),
           });
           const { outcome, durationMs } = given.outcomeOf(call, attempt, copy);
-          await clock.sleep(durationMs);
+          await new Promise<void>((resolve) => endsClock.alarm(durationMs, resolve));
           return outcome;
         },
         {
@@ -79,7 +72,7 @@ export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
       .catch(() => undefined);
   });
   try {
-    await clock.run(Promise.all(calls));
+    await base.run(Promise.all(calls));
   } finally {
     holds.stop();
   }

@@ -1,5 +1,5 @@
 /** Service run: runs a guard case through the service's engine on a virtual clock. */
-import { type DestinationDocument, type Random, seededRandom, virtualClock } from "@redrive/core";
+import { type DestinationDocument, type Random, seededRandom } from "@redrive/core";
 import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
@@ -7,13 +7,14 @@ import { newTask } from "../../faces/service/src/stores/store.testing.ts";
 import type { GuardCase } from "./guard-cases.ts";
 import { type GuardedRun, type RunAttempt, type RunEnd, sortedRun } from "./guarded-run.ts";
 import { keyOf, NAME } from "./library-run.ts";
+import { orderedClock } from "./ordered-clock.ts";
 
 const START_AT = 1_700_000_000_000;
 const TENANT = "acme";
 
 export async function runService(given: GuardCase, store: Store): Promise<GuardedRun> {
-  const clock = virtualClock(START_AT);
-  const now = () => clock.now() - START_AT;
+  const { base, face: clock, ends: endsClock, arrivals } = orderedClock(START_AT, "event");
+  const now = () => base.now() - START_AT;
   const attempts: RunAttempt[] = [];
   const ends: RunEnd[] = [];
   const dueAt = [...given.arrivals];
@@ -30,7 +31,7 @@ export async function runService(given: GuardCase, store: Store): Promise<Guarde
     retryBudget: false,
     deliver: ({ taskId, attemptNumber }, _, done) => {
       const { outcome, durationMs } = given.outcomeOf(callOf(taskId), attemptNumber, 0);
-      clock.alarm(durationMs, () => done({ ...notStarted(outcome, null), durationMs }));
+      endsClock.alarm(durationMs, () => done({ ...notStarted(outcome, null), durationMs }));
     },
   });
   engine.events.listen((event) => {
@@ -55,12 +56,12 @@ export async function runService(given: GuardCase, store: Store): Promise<Guarde
   });
   await engine.start();
   const text = JSON.stringify(withoutHedge(document));
-  await clock.run(engine.changeDestination(TENANT, NAME, { document: text }));
+  await base.run(engine.changeDestination(TENANT, NAME, { document: text }));
   for (const [call, arrival] of given.arrivals.entries()) {
-    clock.alarm(arrival, () => create(engine, call, START_AT + arrival));
+    arrivals.alarm(arrival, () => create(engine, call, START_AT + arrival));
   }
-  while (ends.length < given.arrivals.length) await clock.step();
-  await clock.run(engine.stop(0));
+  while (ends.length < given.arrivals.length) await base.step();
+  await base.run(engine.stop(0));
   return sortedRun({ attempts, ends });
 }
 

@@ -149,7 +149,8 @@ test("an open breaker rejects without a request", async () => {
       policy: { maxAttempts: 1 },
       breaker: { minCalls: 2 },
     });
-    const fail = () => api.run(() => Promise.reject(new Error("down"))).catch((e: unknown) => e);
+    const down = Object.assign(new Error("down"), { status: 503 });
+    const fail = () => api.run(() => Promise.reject(down)).catch((e: unknown) => e);
     await fail();
     await fail();
     const error = await fail();
@@ -160,14 +161,17 @@ test("an open breaker rejects without a request", async () => {
 
 test("incoming runs its function without async context", async () => {
   const attempts = await page.evaluate(() =>
-    redrive.incoming({ "redrive-attempt": "1" }, () =>
-      redrive.retry(
-        ({ attempt }) => {
-          if (attempt < 2) throw new Error("not yet");
-          return attempt;
-        },
-        { initialDelayMs: 1 },
-      ),
+    redrive.incoming(
+      { "redrive-attempt": "1" },
+      () =>
+        redrive.retry(
+          ({ attempt }) => {
+            if (attempt < 2) throw new Error("not yet");
+            return attempt;
+          },
+          { initialDelayMs: 1 },
+        ),
+      { trust: "all" },
     ),
   );
   expect(attempts).toBe(2);

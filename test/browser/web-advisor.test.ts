@@ -84,6 +84,7 @@ describe("the conversation", () => {
       "background job",
       "Who waits",
       "longest outage",
+      "one process",
       "layers",
       "fail independently",
     ];
@@ -100,6 +101,7 @@ describe("the conversation", () => {
       background: true,
       waits: "person",
       outageMs: 1000,
+      callsPerProcess: 1,
       tiers: 1,
       shards: 1,
     };
@@ -158,7 +160,7 @@ describe("the conversation", () => {
     await page.getByRole("button", { name: "Yes" }).first().click();
     await page.getByRole("button", { name: /^Use the defaults/u }).click();
     await headline(page);
-    expect(await page.locator(".answer.default").count()).toBe(8);
+    expect(await page.locator(".answer.default").count()).toBe(9);
     expect(await headline(page)).toBe(policySummary(advise({}).policy));
     await page.context().close();
   });

@@ -10,10 +10,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { createClient } from "@redrive/service/client";
-import type { SourceOptions } from "../../apps/cli/src/bridge/bridge-source.ts";
-import { type BridgeOptions, runBridge } from "../../apps/cli/src/bridge/run-bridge.ts";
 import { fakeTerminal, type Written } from "../../apps/cli/src/program.testing.ts";
 import { type RunningService, startService } from "../../apps/cli/src/serve/running-service.ts";
+import {
+  type BridgeOptions,
+  runBridge,
+  type SourceOptions,
+} from "../../apps/cli/src/service/run-bridge.ts";
 
 export interface Arrived {
   readonly headers: IncomingHttpHeaders;

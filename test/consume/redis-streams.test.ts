@@ -2,6 +2,7 @@
 // needs: redis
 import { createClient } from "@redis/client";
 import { Redis } from "ioredis";
+import { NonRetryableError } from "redrive";
 import {
   type ConsumeOptions,
   consume,
@@ -122,9 +123,37 @@ describe("messages", () => {
     await expectNothingLeft(seen);
   });
 
+  test("whose handlers run on after their timeout are handled once, and others beside them", async () => {
+    const { opened, open } = gate();
+    const runs: string[] = [];
+    const seen = setup(
+      ({ id }) => {
+        runs.push(id);
+        return id === "slow" ? opened : undefined;
+      },
+      {
+        policy: { maxAttempts: 3, attemptTimeoutMs: 100, initialDelayMs: 1, maxDelayMs: 5 },
+        concurrency: 2,
+      },
+      BY_ID,
+    );
+    await seen.start();
+    await seen.add("slow");
+    await seen.received.count("still-running", 1);
+    await seen.add("a", "b", "c");
+    await seen.received.count("handled", 3);
+    expect(seen.consumer.overdue).toBe(1);
+    open();
+    await seen.received.count("handled", 4);
+    await seen.worker.stop();
+    expect(runs).toEqual(["slow", "a", "b", "c"]);
+    expect(seen.received.ofType("retry")).toEqual([]);
+    expect(await seen.pending()).toBe(0);
+  });
+
   test("keep their bytes while they wait", async () => {
     const bytes = Buffer.from([0xff, 0x00, 0xfe]);
-    const seen = setup(() => Promise.reject(new TypeError("a mistake")), {});
+    const seen = setup(() => Promise.reject(new NonRetryableError(new Error("never"))), {});
     await redis.xadd(seen.stream, "*", "bytes", bytes);
     await seen.start();
     await seen.received.count("dead-letter", 1);
@@ -177,7 +206,7 @@ describe("messages", () => {
 });
 
 describe("a consumer that dies", () => {
-  test("leaves its messages to the next one, and the lost delivery counts", async () => {
+  test("leaves its messages to the next one, which learns of the lost delivery", async () => {
     const attempts: number[] = [];
     const seen = setup((_, { attempt }) => void attempts.push(attempt), {}, BY_ID);
     await seen.add("a");
@@ -187,7 +216,8 @@ describe("a consumer that dies", () => {
     await redis.xclaim(seen.stream, seen.group, "ghost", 0, idIn(reply), "IDLE", 60_001, "JUSTID");
     await seen.start();
     await seen.received.count("handled", 1);
-    expect(attempts).toEqual([2]);
+    // The first loss uses no attempt: nobody knows whether the handler ran.
+    expect(attempts).toEqual([1]);
     expect(seen.received.ofType("lost")).toMatchObject([{ id: "a", lost: 1 }]);
   });
 

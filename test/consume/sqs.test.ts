@@ -1,5 +1,6 @@
 /** Tests of the adapter for SQS: the AWS SDK, against a local server that speaks the protocol. */
 import { SQS } from "@aws-sdk/client-sqs";
+import { NonRetryableError } from "redrive";
 import {
   type ConsumeOptions,
   consume,
@@ -10,6 +11,7 @@ import {
   sqs,
   type Worker,
 } from "redrive/consume";
+import { virtualClock } from "redrive/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { SqsServer } from "../servers/sqs.ts";
 import { gate, Received, until } from "./received.ts";
@@ -63,13 +65,18 @@ function setup(handler: Handler, options: ConsumeOptions = {}, more: Partial<Sqs
 
 const busy = () => Object.assign(new Error("busy"), { status: 503 });
 
+/** The requests of an action for a queue. */
+function requestsOf(queueUrl: string, action: string) {
+  return server.requests
+    .filter((request) => request.action === action && request.input["QueueUrl"] === queueUrl)
+    .map(({ input }) => input);
+}
+
 /** The visibility timeouts that were set, in seconds. */
 function timeouts(queueUrl: string): unknown[] {
-  return server.requests
-    .filter(
-      ({ action, input }) => action === "ChangeMessageVisibility" && input["QueueUrl"] === queueUrl,
-    )
-    .map(({ input }) => input["VisibilityTimeout"]);
+  return requestsOf(queueUrl, "ChangeMessageVisibilityBatch")
+    .flatMap(({ Entries }) => Entries as { readonly VisibilityTimeout: number }[])
+    .map(({ VisibilityTimeout: seconds }) => seconds);
 }
 
 describe("messages", () => {
@@ -83,10 +90,7 @@ describe("messages", () => {
     await seen.worker.stop();
     expect(bodies).toEqual(sent);
     expect(server.messages(seen.queueUrl)).toEqual([]);
-    const deletes = server.requests.filter(
-      ({ action, input }) => action === "DeleteMessageBatch" && input["QueueUrl"] === seen.queueUrl,
-    );
-    expect(deletes).toHaveLength(1);
+    expect(requestsOf(seen.queueUrl, "DeleteMessageBatch")).toHaveLength(1);
   });
 
   test("that fail are hidden for their delay, then dead letters with their history", async () => {
@@ -100,7 +104,7 @@ describe("messages", () => {
     for (const count of [1, 2]) {
       await seen.received.count("retry", count);
       await until(() => timeouts(seen.queueUrl).length === count);
-      server.advance(3000);
+      await server.advance(3000);
     }
     await seen.received.count("dead-letter", 1);
     await seen.worker.stop();
@@ -118,15 +122,15 @@ describe("messages", () => {
     });
   });
 
-  test("that another process received have as many attempts as receives", async () => {
+  test("that another process received have no attempt for it", async () => {
     const attempts: number[] = [];
     const seen = setup((_, { attempt }) => void attempts.push(attempt));
     await seen.add("a");
     await client.receiveMessage({ QueueUrl: seen.queueUrl, VisibilityTimeout: 1 });
-    server.advance(1000);
+    await server.advance(1000);
     await seen.worker.start();
     await seen.received.count("handled", 1);
-    expect(attempts).toEqual([2]);
+    expect(attempts).toEqual([1]);
   });
 
   test("that were deferred use no attempt, although SQS counts a receive", async () => {
@@ -149,28 +153,16 @@ describe("messages", () => {
     open();
     await seen.received.count("defer", 1);
     await until(() => timeouts(seen.queueUrl).length === 1);
-    server.advance(20_000);
+    await server.advance(20_000);
     await seen.received.count("handled", 1);
     expect(attempts).toEqual([1, 1]);
-  });
-
-  test("stay hidden while their handlers run", async () => {
-    const { opened, open } = gate();
-    const seen = setup(() => opened, {}, { visibilityMs: 3000 });
-    await seen.add("a");
-    await seen.worker.start();
-    // A third of the visibility timeout: the one test that waits for a second of real time.
-    await until(() => timeouts(seen.queueUrl).length === 1);
-    expect(timeouts(seen.queueUrl)).toEqual([3]);
-    open();
-    await seen.received.count("handled", 1);
   });
 
   test("of a FIFO queue become dead letters of their group", async () => {
     const queueUrl = server.queueUrl("orders.fifo");
     const deadLetterQueueUrl = server.queueUrl("dead.fifo");
     const seen = setup(
-      () => Promise.reject(new TypeError("a mistake")),
+      () => Promise.reject(new NonRetryableError(new Error("never valid"))),
       {},
       {
         queueUrl,
@@ -189,6 +181,125 @@ describe("messages", () => {
     const [message] = server.messages(deadLetterQueueUrl);
     expect(message?.systemAttributes).toEqual({ MessageGroupId: "customer 7" });
     expect(sent[0]?.input["MessageDeduplicationId"]).toMatch(/^id-/);
+  });
+});
+
+/** The test decides when alarms are due; turns of the event loop end by themselves. */
+function alarmClock() {
+  return { ...virtualClock(Date.now()), endOfTurn: (fn: () => void) => void setImmediate(fn) };
+}
+
+describe("while handlers run", () => {
+  const policy = {
+    initialDelayMs: 1500,
+    jitterType: "NONE",
+    attemptTimeoutMs: 600_000,
+    totalBudgetMs: 3_600_000,
+  } as const;
+
+  async function running(count: number, more: Partial<SqsOptions> = {}) {
+    const clock = alarmClock();
+    const ends = new Map<string | undefined, (error?: Error) => void>();
+    const seen = setup(
+      ({ body }) =>
+        new Promise<void>((resolve, reject) => {
+          ends.set(body.Body, (error) => (error ? reject(error) : resolve()));
+        }),
+      { clock, policy, concurrency: 30 },
+      { visibilityMs: 30_000, ...more },
+    );
+    const names = Array.from({ length: count }, (_, index) => `m${index}`);
+    await seen.add(...names);
+    await seen.worker.start();
+    await until(() => ends.size === count);
+    ending.push(() => {
+      for (const end of ends.values()) end();
+    });
+    return { ...seen, clock, ends };
+  }
+
+  // Their clocks stand still, so a stop would wait for them.
+  const ending: (() => void)[] = [];
+  afterEach(() => {
+    for (const end of ending.splice(0)) end();
+  });
+
+  test("messages stay hidden, ten with one request, all at the same time", async () => {
+    const { clock, queueUrl } = await running(25);
+    await clock.advance(10_000);
+    await until(() => timeouts(queueUrl).length === 25);
+    expect(timeouts(queueUrl)).toEqual(Array(25).fill(30));
+    const requests = requestsOf(queueUrl, "ChangeMessageVisibilityBatch");
+    expect(requests.map(({ Entries }) => (Entries as []).length).toSorted()).toEqual([10, 10, 5]);
+  });
+
+  /** Extends four times. Returns how often each message was extended. */
+  async function extendAll(
+    clock: ReturnType<typeof alarmClock>,
+    queueUrl: string,
+    extensions: () => readonly string[],
+  ) {
+    const handles = server.messages(queueUrl).map(({ handle }) => handle);
+    const [first] = server.messages(queueUrl);
+    // Somebody else gets the first message.
+    if (first !== undefined) first.handle = "another";
+    const count = (handle: string | undefined) =>
+      extensions().filter((one) => one === handle).length;
+    for (let time = 1; time <= 4; time++) {
+      await clock.advance(10_000);
+      await until(() => count(handles.at(-1)) === time);
+    }
+    return handles.map(count);
+  }
+
+  test("a receipt that has ended ends no extension but its own", async () => {
+    const { clock, queueUrl, received } = await running(5);
+    await server.advance(20_000);
+    const counts = await extendAll(clock, queueUrl, () =>
+      requestsOf(queueUrl, "ChangeMessageVisibilityBatch")
+        .flatMap(({ Entries }) => Entries as { readonly ReceiptHandle: string }[])
+        .map(({ ReceiptHandle: handle }) => handle),
+    );
+    // The answer to the first one may come after the second one was sent.
+    expect(counts[0]).toBeLessThanOrEqual(2);
+    expect(counts.slice(1)).toEqual([4, 4, 4, 4]);
+    expect(received.ofType("broker-failed")).toEqual([]);
+    await server.advance(25_000);
+    await until(() => server.messages(queueUrl)[0]?.receives === 2);
+    expect(server.messages(queueUrl).map(({ receives }) => receives)).toEqual([2, 1, 1, 1, 1]);
+  });
+
+  test("the wait of a retry is not overwritten by an extension", async () => {
+    const { clock, queueUrl, ends, received } = await running(1);
+    // The extension is on its way when the handler fails.
+    const arrived = server.holdNext("ChangeMessageVisibilityBatch");
+    await clock.advance(10_000);
+    const release = await arrived;
+    ends.get("m0")?.(busy());
+    await received.count("retry", 1);
+    release();
+    await until(() => timeouts(queueUrl).length === 2);
+    await clock.advance(60_000);
+    expect(timeouts(queueUrl)).toEqual([30, 2]);
+    const [message] = server.messages(queueUrl);
+    expect(message?.visibleAt).toBe(server.now() + 2000);
+  });
+
+  test("a client without the batch needs a request for each message", async () => {
+    const single = {
+      receiveMessage: client.receiveMessage.bind(client),
+      deleteMessageBatch: client.deleteMessageBatch.bind(client),
+      changeMessageVisibility: client.changeMessageVisibility.bind(client),
+      sendMessage: client.sendMessage.bind(client),
+    } as unknown as SqsOptions["client"];
+    const { clock, queueUrl } = await running(3, { client: single });
+    const counts = await extendAll(clock, queueUrl, () =>
+      requestsOf(queueUrl, "ChangeMessageVisibility").map(({ ReceiptHandle: handle }) =>
+        String(handle),
+      ),
+    );
+    expect(counts[0]).toBeLessThanOrEqual(2);
+    expect(counts.slice(1)).toEqual([4, 4]);
   });
 });
 

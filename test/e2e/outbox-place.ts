@@ -10,7 +10,7 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { type PostgresServer, startPostgres } from "../servers/postgres.ts";
 
-/** Without a NOTIFY, a node finds a hint within its exchange of each second. */
+/** Without a NOTIFY, a node finds the task when it reads what is due, each second. */
 export const PROMPT_MS = 3000;
 
 export type Work<T> = (client: pg.PoolClient) => Promise<T>;

@@ -58,7 +58,7 @@ describe("a task in a transaction of the caller", () => {
     expect(arrived.filter((name) => name.startsWith("fleet-"))).toHaveLength(names.length);
   });
 
-  it("is found by the stored hint if no node hears the NOTIFY", async () => {
+  it("is found within seconds if no node hears the NOTIFY", async () => {
     const schema = place.nextSchema();
     const store = await postgresStore(`${place.url()}?schema=${schema}`, { listen: false });
     const redrive = place.stopLater(await createRedrive({ store }));

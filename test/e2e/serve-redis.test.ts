@@ -83,8 +83,12 @@ test("a service takes over the tasks of another one that is killed", async () =>
   });
   const taskIds = await Promise.all(posts);
   first.child.kill("SIGKILL");
-  while (target.delivered.length < taskIds.length) await sleep(50);
-  expect([...target.delivered].sort()).toEqual([...taskIds].sort());
+  const isEarly = Date.now() < scheduledAt;
+  const arrived = () => new Set(target.delivered);
+  while (arrived().size < taskIds.length) await sleep(50);
+  expect([...arrived()].sort()).toEqual([...taskIds].sort());
+  // On a slow machine, the first service has sent some of them, and may not have stored their end.
+  if (isEarly) expect(target.delivered).toHaveLength(taskIds.length);
   second.child.kill("SIGTERM");
   const [code] = await once(second.child, "close");
   expect(code).toBe(0);

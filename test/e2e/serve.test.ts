@@ -94,7 +94,7 @@ test("a task succeeds after two failures, and a waiting task survives a killed s
   const taskId = sent.out.split(" ")[0];
   const { out } = await redrive(`tasks get ${taskId}`, at(first.url));
   expect(out).toMatch(/SUCCEEDED {2}3 attempts\n/u);
-  expect(out).toMatch(/\n +1 .* 503\n +2 .* policy .* 503\n +3 .* policy .*success +200\n/u);
+  expect(out).toMatch(/\n +1 .* 503\n +2 .* policy.* 503\n +3 .* policy.*success +200\n/u);
   expect(target.requests.count).toBe(3);
 
   const waiting = (await redrive(`send ${target.url} --in 1h`, at(first.url))).out.split(" ")[0];

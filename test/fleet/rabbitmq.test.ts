@@ -1,7 +1,9 @@
 /** Tests of the adapter for RabbitMQ, with a real RabbitMQ: also kill -9 and cut connections. */
 // needs: rabbitmq, build
 import { connect } from "amqplib";
+import { NonRetryableError } from "redrive";
 import {
+  type AmqpConnection,
   consume,
   type RabbitBody,
   type RabbitOptions,
@@ -9,6 +11,7 @@ import {
   type Worker,
 } from "redrive/consume";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { rabbitContract } from "../consume/broker-contracts.ts";
 import { killConsumers } from "../consume/kill.ts";
 import { rabbitBridgeTests } from "../consume/rabbit-bridge.ts";
 import { QUORUM, RabbitWorld } from "../consume/rabbit-world.ts";
@@ -24,6 +27,10 @@ beforeAll(async () => {
 
 afterEach(() => world.stopWorkers());
 afterAll(() => world.stop());
+
+describe("what the adapter relies on", () => {
+  rabbitContract(async () => (await connect(world.server.url)) as unknown as AmqpConnection);
+});
 
 describe("messages", () => {
   test("are handled and acknowledged", async () => {
@@ -100,6 +107,33 @@ describe("messages", () => {
     expect(await world.sizeOf(`${seen.queue}.redrive.60000`)).toBe(1);
   });
 
+  test("whose handlers run on after their timeout are handled once, and others beside them", async () => {
+    const { opened, open } = gate();
+    const runs: string[] = [];
+    const seen = world.consumer(
+      ({ id }) => {
+        runs.push(id);
+        return id === "slow" ? opened : undefined;
+      },
+      {
+        policy: { maxAttempts: 3, attemptTimeoutMs: 100, initialDelayMs: 1, maxDelayMs: 5 },
+        concurrency: 2,
+      },
+    );
+    await seen.worker.start();
+    await seen.add("slow");
+    await seen.received.count("still-running", 1);
+    await seen.add("a", "b", "c");
+    await seen.received.count("handled", 3);
+    expect(seen.consumer.overdue).toBe(1);
+    open();
+    await seen.received.count("handled", 4);
+    await seen.worker.stop();
+    expect(runs).toEqual(["slow", "a", "b", "c"]);
+    expect(seen.received.ofType("retry")).toEqual([]);
+    expect(await world.sizeOf(seen.queue)).toBe(0);
+  });
+
   test("without an id get one, which stays the same", async () => {
     const seen = world.consumer((_, { attempt }) =>
       attempt < 3 ? Promise.reject(new Error("no")) : "ok",
@@ -128,7 +162,7 @@ describe("messages", () => {
     await world.channel.assertQueue("graves");
     await world.channel.bindQueue("graves", exchange, "#");
     const seen = world.consumer(
-      () => Promise.reject(new TypeError("a mistake")),
+      () => Promise.reject(new NonRetryableError(new Error("never"))),
       {},
       {
         deadLetterExchange: exchange,
@@ -148,7 +182,7 @@ describe("messages", () => {
     const exchange = "empty";
     await world.channel.assertExchange(exchange, "fanout");
     const seen = world.consumer(
-      () => Promise.reject(new TypeError("a mistake")),
+      () => Promise.reject(new NonRetryableError(new Error("never"))),
       {},
       {
         deadLetterExchange: exchange,
@@ -175,15 +209,14 @@ describe("a connection", () => {
   }
 
   test.each(["quorum", "classic"] as const)(
-    "that is cut while a handler runs delays the message and counts it, in a %s queue",
+    "that is cut while a handler runs delays the message and reports the loss, in a %s queue",
     async (type) => {
       const { proxy, url } = await proxied();
       const { opened, open } = gate();
       const attempts: number[] = [];
       const seen = world.consumer(
         async (_, { attempt }) => {
-          attempts.push(attempt);
-          if (attempt === 1) await opened;
+          if (attempts.push(attempt) === 1) await opened;
         },
         {},
         { url, queueOptions: { durable: true, arguments: { "x-queue-type": type } } },
@@ -195,7 +228,8 @@ describe("a connection", () => {
       await seen.received.count("broker-failed", 1);
       proxy.state = "open";
       await seen.received.count("handled", 1);
-      expect(attempts).toEqual([1, 2]);
+      // The first loss uses no attempt: nobody knows whether the handler ran.
+      expect(attempts).toEqual([1, 1]);
       expect(seen.received.ofType("lost")).toMatchObject([{ lost: 1, delayMs: 20 }]);
       open();
       await seen.received.count("handled", 2);

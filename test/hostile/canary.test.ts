@@ -37,11 +37,13 @@ const INPUTS = {
   "response-body": ["files"],
   "response-cookie": [],
   "response-header": [],
-  label: ["answers", "files"],
+  label: ["answers", "events", "files"],
   "wrong-key": [],
   "query-of-the-api": [],
   "bad-header": [],
   "bad-json": [],
+  "mistyped-secret": [],
+  "malformed-secret": [],
 } as const;
 type Input = keyof typeof INPUTS;
 
@@ -94,11 +96,15 @@ function badCalls(origin: string): readonly Call[] {
   const path = "/retry-tasks";
   const targetUrl = `${origin}/`;
   const bad = canary("bad-header");
+  const put = (body: object) => ({ method: "PUT", path: "/destinations/bad", body });
   return [
     { path, headers: bearer(canary("wrong-key")), body: { targetUrl } },
     { path, body: { targetUrl, headers: { "x-own": `${bad}\n` } } },
     { path, body: { targetUrl, headers: { "bad name": bad } } },
     { path, headers: json, body: Buffer.from(`{"headers":{"a":"${canary("bad-json")}"`) },
+    put({ signingSecret: canary("mistyped-secret") }),
+    put({ signingSecrets: [canary("malformed-secret")] }),
+    put({ signingSecrets: { a: canary("malformed-secret") } }),
     { path: `${path}?status=${canary("query-of-the-api")}`, method: "GET" },
     { path: `/${canary("query-of-the-api")}?a=${canary("query-of-the-api")}`, method: "GET" },
   ];
@@ -156,10 +162,19 @@ beforeAll(async () => {
     signingSecrets: [`whsec_${signingSecret.toString("base64")}`],
     deadLetterUrl: `${origin}/dead?token=${canary("query-of-a-dead-letter-url")}`,
   };
-  const call = async (one: Call) => (await service.call(one)).json;
-  await call({ method: "PUT", path: "/destinations/hooks", body: document });
+  const call = async (one: Call) => {
+    const { text, json } = await service.call(one);
+    record("answers", text);
+    return json;
+  };
+  // The operator who stores a URL sees it in the answer.
+  await service.call({ method: "PUT", path: "/destinations/hooks", body: document });
+  const { signingSecrets } = document;
+  await call({ method: "PUT", path: "/destinations/signed", body: { signingSecrets } });
+  for (const verb of ["pause", "resume"]) await call({ path: `/destinations/signed/${verb}` });
   const reader = { name: "reader", scopes: ["tasks:read"] };
-  newKey = (await call({ path: "/keys", body: reader })).key;
+  // A key is shown once, to its creator.
+  newKey = (await service.call({ path: "/keys", body: reader })).json.key;
   const { taskId } = await call({ path: "/retry-tasks", body: taskTo(origin) });
   const forwarded = await call({
     path: "/forward",
@@ -173,10 +188,12 @@ beforeAll(async () => {
   }
   await service.ended(taskId, 2);
   await service.ended(forwarded.taskId);
+  await call({ path: "/redrives", body: { taskIds: [taskId], ratePerSecond: 100 } });
   await readAll(service, { taskId, name: "hooks", policyId: "default" });
   expect(await service.stop()).toBe(0);
   for (const line of service.log) record("log", line);
   record("log", service.errors);
+  record("events", service.events.join("\n"));
   recordFiles(folder);
   for (const { text } of collector.requests) record("traces", text);
   await collector.close();
@@ -197,7 +214,7 @@ test("the keys and the secret that signs are found nowhere", () => {
 });
 
 test("every kind of output was searched", () => {
-  const kinds = ["answers", "errors", "files", "log", "metrics", "pages", "traces"];
+  const kinds = ["answers", "errors", "events", "files", "log", "metrics", "pages", "traces"];
   expect([...outputs.keys()].toSorted()).toEqual(kinds);
   expect([...outputs.values()].every((texts) => texts.join("") !== "")).toBe(true);
 });

@@ -8,8 +8,7 @@ import type {
   ReceivedRequest,
 } from "../../faces/service/src/deliver/hostile-server.testing.ts";
 import type { Row } from "../../faces/service/src/deliver/hostile-table.testing.ts";
-import type { AttemptView } from "../../faces/service/src/schemas/attempt-schemas.ts";
-import type { TaskView } from "../../faces/service/src/schemas/task-schemas.ts";
+import type { AttemptView, TaskView } from "../../faces/service/src/schemas/task-schemas.ts";
 
 export interface HostileRow {
   /** The number in the table. */

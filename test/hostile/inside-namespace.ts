@@ -8,7 +8,7 @@ import { writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { makeCertificate } from "../../faces/service/src/deliver/certificate.testing.ts";
-import { dnsServer } from "../../faces/service/src/deliver/lookup/dns-server.testing.ts";
+import { dnsServer } from "../../faces/service/src/deliver/dns-server.testing.ts";
 import { summaryOf } from "./hostile-row.ts";
 import { REDIRECT_ROWS } from "./redirect-rows.ts";
 import type { Results, TargetResult } from "./results.ts";

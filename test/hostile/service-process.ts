@@ -47,6 +47,8 @@ export class ServiceProcess {
   readonly #ended: Promise<unknown[]>;
   /** Each line of its log, and everything that it wrote to stderr. */
   readonly log: string[] = [];
+  /** Each line of its events, as it was received. */
+  readonly events: string[] = [];
   errors = "";
   readonly #seen = new Map<string, number>();
   readonly #waiting = new Map<string, () => void>();
@@ -103,6 +105,7 @@ export class ServiceProcess {
         resolve();
         const lines = createInterface({ input: response });
         lines.on("line", (line) => {
+          this.events.push(line);
           if (line.startsWith("data: ")) this.#record(JSON.parse(line.slice("data: ".length)));
         });
         response.on("error", () => {});

@@ -2,7 +2,7 @@
  * World: the addresses and names of the network namespace in which the tables of hostile targets run. All
  * addresses are on its loopback device, so a packet to any of them would arrive.
  */
-import type { Zone } from "../../faces/service/src/deliver/lookup/dns-server.testing.ts";
+import type { Zone } from "../../faces/service/src/deliver/dns-server.testing.ts";
 
 /** The service listens here, in public mode: it is no loopback address. */
 export const SERVICE = { address: "93.184.216.99", port: 7337 } as const;

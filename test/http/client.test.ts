@@ -3,9 +3,12 @@
  * errors.
  */
 
+import { RedriveError, virtualClock } from "@redrive/core";
+import { memoryStore, type Store } from "@redrive/service";
 import { type Client, createClient } from "@redrive/service/client";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { retry } from "redrive";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 type Created = ReturnType<typeof createKey>;
@@ -113,4 +116,96 @@ test("readiness and metrics, which only the default tenant may read", async () =
   expect(await client.isReady()).toBe(true);
   await expect(client.metrics()).rejects.toMatchObject({ code: "FORBIDDEN" });
   expect(await own.metrics()).toContain("retry_tasks");
+});
+
+/** A clock of a client whose waits pass at once. */
+function passingClock() {
+  const clock = virtualClock(Date.now());
+  return { ...clock, sleep: (ms: number) => clock.advance(ms) };
+}
+
+describe("while the database restarts", () => {
+  /** A service whose store fails until `repair`, as PostgreSQL does while it starts. */
+  async function brokenService() {
+    const memory = memoryStore();
+    let isDown = true;
+    const commit: Store["commit"] = (batch) =>
+      isDown
+        ? Promise.reject(new Error("the database system is starting up"))
+        : memory.commit(batch);
+    const broken = await openTestServer({ store: { ...memory, commit } });
+    const clock = passingClock();
+    const requests: string[] = [];
+    const fetch: typeof globalThis.fetch = async (...args) => {
+      const response = await globalThis.fetch(...args);
+      requests.push(`${response.status}`);
+      if (requests.length === 2) isDown = false;
+      return response;
+    };
+    const { url, target } = broken;
+    return {
+      broken,
+      clock,
+      requests,
+      options: { url, clock, fetch },
+      task: { targetUrl: target.url },
+    };
+  }
+
+  test("creates with a key survive it with the defaults, once", async () => {
+    const { broken, requests, options, task } = await brokenService();
+    const keyed = createClient(options);
+    const created = await keyed.createTask({ ...task, idempotencyKey: "order-1" });
+    expect(created).toMatchObject({ replayed: false });
+    expect(requests).toEqual(["503", "503", "202"]);
+    const { accepted } = await keyed.createTasks([{ ...task, idempotencyKey: "order-2" }]);
+    expect(accepted).toBe(1);
+    expect((await keyed.listTasks()).tasks).toHaveLength(2);
+    await broken.close();
+  });
+
+  test("a create without a key ends with an error that says why, and when to come back", async () => {
+    const { broken, requests, options, task } = await brokenService();
+    const error = await createClient(options)
+      .createTask(task)
+      .catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RedriveError);
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", status: 503 });
+    expect((error as RedriveError).retryAfterMs).toBeGreaterThan(0);
+    expect(requests).toEqual(["503"]);
+    await broken.close();
+  });
+
+  test("a retry around the client decides by the status and the hint", async () => {
+    const { broken, clock, requests, options, task } = await brokenService();
+    const plain = createClient({ ...options, retry: false });
+    const waits: number[] = [];
+    const created = retry(() => plain.createTask({ ...task, idempotencyKey: "order-3" }), {
+      clock,
+      onEvent(event) {
+        if (event.type !== "retry") return;
+        waits.push(event.delayMs);
+        void clock.advance(event.delayMs);
+      },
+    });
+    expect(await created).toMatchObject({ replayed: false });
+    expect(requests).toEqual(["503", "503", "202"]);
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(1000); // Retry-After
+    const mistake = retry(() => plain.createTask({ targetUrl: "nonsense" }), { clock });
+    await expect(mistake).rejects.toMatchObject({ code: "INVALID_ARGUMENT", status: 400 });
+    await broken.close();
+  });
+
+  test("a service that is being started is waited for", async () => {
+    const clock = passingClock();
+    let requests = 0;
+    const fetch: typeof globalThis.fetch = (input, init) => {
+      const address = ++requests < 4 ? "http://127.0.0.1:1/" : String(input);
+      return globalThis.fetch(address, init);
+    };
+    const patient = createClient({ url: server.url, apiKey: "unknown", clock, fetch });
+    const error = await patient.listTasks().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "UNAUTHENTICATED", status: 401 });
+    expect(requests).toBe(4);
+  });
 });

@@ -1,7 +1,8 @@
 /**
  * Tests of dead letters over HTTP: listed, grouped, redriven once at a given rate, and discarded.
  */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Redrive } from "@redrive/service";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
@@ -118,6 +119,81 @@ test("a failed canary stops the rest, and a resume sends it", async () => {
   const resumed = await server.call({ path: `/redrives/${json.redriveId}/resume` });
   expect(resumed.json).toMatchObject({ status: "RUNNING", error: null });
   expect(await finished(json.redriveId)).toMatchObject({ status: "DONE", redriven: 8 });
+});
+
+describe("a redrive into an open circuit", () => {
+  /** Dead letters of a destination whose breaker they have opened, for an hour, and a redrive of them. */
+  async function redriveIntoOpen() {
+    const path = "/destinations/hooks";
+    const document = { breaker: { minCalls: 5, openMs: 3_600_000, maxOpenMs: 3_600_000 } };
+    await server.call({ method: "PUT", path, body: document });
+    server.target.statuses = Array(6).fill(503);
+    const policy = { maxAttempts: 1, totalBudgetMs: 5000 };
+    const body = { targetUrl: server.target.url, destination: "hooks", policy };
+    const opened = once(server.redrive, "breaker.opened");
+    for (let n = 0; n < 5; n++) {
+      const done = endings(server.redrive, 1);
+      await server.call({ path: "/retry-tasks", body });
+      await done;
+    }
+    await opened;
+    server.target.statuses = [];
+    const order = { filter: { destination: "hooks" }, ratePerSecond: 1000 };
+    const { redriveId } = (await server.call({ path: "/redrives", body: order })).json;
+    const job = () => get(`/redrives/${redriveId}`);
+    await expect.poll(async () => (await job()).waitsFor).toContain("the open circuit of hooks");
+    const made = async () => (await get("/retry-tasks?limit=250")).tasks.length - 5;
+    return { path, redriveId, job, made };
+  }
+
+  /** Resolves with the next event of a type. */
+  const once = (redrive: Redrive, wanted: string) =>
+    new Promise<Parameters<Parameters<Redrive["onEvent"]>[0]>[0]>((resolve) => {
+      const remove = redrive.onEvent((event) => {
+        if (event.type !== wanted) return;
+        remove();
+        resolve(event);
+      });
+    });
+
+  test("waits and creates no task, until an operator closes the breaker", async () => {
+    const { path, redriveId, made } = await redriveIntoOpen();
+    expect(await made()).toBe(0);
+    const closed = once(server.redrive, "breaker.closed");
+    const changed = once(server.redrive, "destination.changed");
+    const { status, json } = await server.call({ path: `${path}/close-breaker` });
+    expect([status, json.breakerState]).toEqual([200, "CLOSED"]);
+    expect(await closed).toMatchObject({ destination: "hooks" });
+    const reason = "the breaker was closed by a caller without a key";
+    expect(await changed).toMatchObject({ destination: "hooks", reason });
+    expect(await finished(redriveId)).toMatchObject({
+      status: "DONE",
+      redriven: 5,
+      waitsFor: null,
+    });
+    const succeeded = async () => (await get("/retry-tasks?status=SUCCEEDED")).tasks.length;
+    await expect.poll(succeeded).toBe(5);
+  });
+
+  test("sends a task when an operator asks for one probe, and the rest if it succeeds", async () => {
+    const { path, redriveId } = await redriveIntoOpen();
+    const { status, json } = await server.call({ path: `${path}/probe` });
+    expect(status).toBe(200);
+    expect(json.openUntil).toBeLessThanOrEqual(server.redrive.now());
+    expect(await finished(redriveId)).toMatchObject({ status: "DONE", redriven: 5 });
+    expect((await get(path)).breakerState).toBe("CLOSED");
+  });
+
+  test("waits on after a probe that fails", async () => {
+    const { path, job, made } = await redriveIntoOpen();
+    server.target.statuses = [503];
+    const ended = endings(server.redrive, 1);
+    await server.call({ path: `${path}/probe` });
+    await ended;
+    await expect.poll(async () => (await get(path)).openUntil > server.redrive.now()).toBe(true);
+    await expect.poll(async () => (await job()).waitsFor).toContain("the open circuit of hooks");
+    expect([await made(), (await job()).status]).toEqual([1, "RUNNING"]);
+  });
 });
 
 test("discarding requires a filter, and keeps everything else", async () => {

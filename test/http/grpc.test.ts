@@ -8,7 +8,7 @@ import {
   type GrpcTestServer,
   grpcTestServer,
   type Handler,
-} from "../../faces/service/src/deliver/grpc/grpc-server.testing.ts";
+} from "../../faces/service/src/deliver/grpc-server.testing.ts";
 import { ADMIN, type BodyServer, bytesOf, OPERATOR, openBodyServer } from "./body-server.ts";
 import { endings } from "./test-server.ts";
 

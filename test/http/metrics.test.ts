@@ -42,6 +42,7 @@ test.each([
   ["retry_budget_exhausted_total", 0],
   ['retry_tasks{status="SUCCEEDED"}', 2],
   ['retry_destinations{state="open"}', 0],
+  ["retry_late_task_seconds", 0],
 ])("%s is %d", (series, wanted) => {
   expect(value(series)).toBe(wanted);
 });
@@ -81,4 +82,26 @@ test("no label has a URL, a tenant or a digest, and policy labels are bounded", 
 
 test("a store without upkeep has no gauges of it", () => {
   expect(text).not.toMatch(/^retry_store_(rows|oldest_transaction_seconds)[ {]/mu);
+});
+
+test("a destination whose circuit is open is named, and no other one", async () => {
+  const own = await openTestServer();
+  const { call, redrive, target } = own;
+  const breaker = { minCalls: 1, openMs: 3_600_000, maxOpenMs: 3_600_000 };
+  for (const name of ["open", "closed"]) {
+    await call({ method: "PUT", path: `/destinations/${name}`, body: { breaker } });
+  }
+  const opened = new Promise<void>((resolve) => {
+    redrive.onEvent(({ type }) => type === "breaker.opened" && resolve());
+  });
+  target.statuses = [503];
+  await call({ body: { targetUrl: target.url, destination: "open" } });
+  await opened;
+  // A task that an open circuit holds is not late.
+  await call({ body: { targetUrl: target.url, destination: "open" } });
+  const metrics = (await call({ method: "GET", path: "/metrics" })).text;
+  const named = metrics.split("\n").filter((line) => line.startsWith("retry_open_destination"));
+  expect(named).toEqual(['retry_open_destination_info{tenant="default",destination="open"} 1']);
+  expect(metrics).toMatch(/^retry_late_task_seconds 0$/mu);
+  await own.close();
 });

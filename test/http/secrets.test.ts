@@ -103,7 +103,7 @@ test("without a key the header is found: the test above searches the right place
   expect(onDisk("plain.db")).toContain(SECRET);
 });
 
-test("a task whose encryption key is missing ends with secret-unavailable, and nothing is sent", async () => {
+test("a task whose encryption key is missing waits without using an attempt, and nothing is sent", async () => {
   const [old, fresh] = [key(), key()];
   const store = storeOf("rotated.db");
   const before = await createRedrive({ store, encryptionKey: old });
@@ -113,12 +113,41 @@ test("a task whose encryption key is missing ends with secret-unavailable, and n
   await before.stop();
   await (await createRedrive({ store, encryptionKey: `${fresh},${old}` })).stop();
   server = await openTestServer({ store, encryptionKey: fresh });
+  const { call, redrive } = server;
+  const given = new Promise<void>((resolve) => {
+    redrive.onEvent(({ type }) => type === "secret.unavailable" && resolve());
+  });
+  await call({ path: `/retry-tasks/${taskId}/retry` });
+  await given;
+  const path = `/retry-tasks/${taskId}?include=explain`;
+  const read = async () => (await call({ method: "GET", path })).json;
+  await expect.poll(async () => (await read()).lastError).toContain("REDRIVE_ENCRYPTION_KEY");
+  const waiting = await read();
+  expect(waiting).toMatchObject({ status: "PENDING", reason: null, attemptNumber: 0 });
+  expect(waiting.explain).toContain("cannot be decrypted");
+  const { text } = await call({ method: "GET", path: "/metrics" });
+  expect(text).toMatch(/^retry_secrets_unavailable_total 1$/mu);
+});
+
+test("a redrive skips a dead letter whose secret it cannot read, and so does not lose the secret", async () => {
+  const [old, fresh] = [key(), key()];
+  const store = storeOf("skipped.db");
+  server = await openTestServer({ store, encryptionKey: old });
+  const { target } = server;
+  target.statuses = [400];
   const done = endings(server.redrive, 1);
-  await server.call({ path: `/retry-tasks/${taskId}/retry` });
+  const body = { targetUrl: target.url, headers: { "x-own": SECRET } };
+  const { taskId } = (await server.call({ body })).json;
   await done;
-  const { json } = await server.call({ method: "GET", path: `/retry-tasks/${taskId}` });
-  expect(json).toMatchObject({ status: "EXHAUSTED", reason: "secret-unavailable" });
-  expect(json.lastError).toContain("REDRIVE_ENCRYPTION_KEY");
+  await server.close();
+  await (await createRedrive({ store, encryptionKey: `${fresh},${old}` })).stop();
+  server = await openTestServer({ store, encryptionKey: fresh });
+  const { call } = server;
+  const { redriveId } = (await call({ path: "/redrives", body: { taskIds: [taskId] } })).json;
+  const read = async () => (await call({ method: "GET", path: `/redrives/${redriveId}` })).json;
+  await expect.poll(async () => (await read()).status).toBe("DONE");
+  const skips = [{ reason: "secret-unavailable", count: 1, taskIds: [taskId] }];
+  expect(await read()).toMatchObject({ redriven: 0, skips });
 });
 
 test("a wrong or missing key is rejected at the start, and the file is unlocked", async () => {
@@ -126,7 +155,9 @@ test("a wrong or missing key is rejected at the start, and the file is unlocked"
   const right = key();
   await (await createRedrive({ store, encryptionKey: right })).stop();
   await expect(createRedrive({ store, encryptionKey: key() })).rejects.toThrow(/not the key/);
-  await expect(createRedrive({ store })).rejects.toThrow(/set REDRIVE_ENCRYPTION_KEY/);
+  await expect(createRedrive({ store })).rejects.toThrow(
+    /set encryptionKey \(REDRIVE_ENCRYPTION_KEY\)/,
+  );
   await expect(createRedrive({ store, encryptionKey: "short" })).rejects.toThrow(/openssl/);
   await (await createRedrive({ store, encryptionKey: right })).stop();
 });

@@ -118,7 +118,7 @@ describe("alerts", () => {
     const { json } = await server.call({ method: "GET", path: "/alerts" });
     expect(json).toMatchObject({
       url: "http://127.0.0.1:8099/hook?token=***",
-      destination: "http://127.0.0.1:8099",
+      destination: "redrive.alerts",
       deadLetterRatio: 0.01,
       firing: [],
     });
@@ -142,10 +142,13 @@ describe("alerts", () => {
 describe("the last hour", () => {
   test("counts what happened, per minute, and knows the reasons of a changed limit", async () => {
     server = await openTestServer();
-    server.target.statuses = [503, 200];
-    const done = endings(server.redrive, 2);
-    const policy = { maxAttempts: 2, initialDelayMs: 1, maxDelayMs: 1 };
-    for (let n = 0; n < 2; n++) {
+    // Two refusals in the first five calls lower a limit of five.
+    const document = { concurrency: { max: 5 } };
+    await server.call({ method: "PUT", path: "/destinations/pay", body: document });
+    server.target.statuses = [503, 503, 200];
+    const done = endings(server.redrive, 5);
+    const policy = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 1 };
+    for (let n = 0; n < 5; n++) {
       const body = { targetUrl: server.target.url, destination: "pay", policy };
       await server.call({ body });
     }
@@ -155,12 +158,12 @@ describe("the last hour", () => {
     expect(minuteMs).toBe(60_000);
     expect(counts.created).toHaveLength(60);
     expect([counts.created, counts.attempts, counts.retries, counts.succeeded].map(sum)).toEqual([
-      2, 3, 1, 2,
+      5, 7, 2, 5,
     ]);
     const path = "/destinations/pay/history";
     const history = (await server.call({ method: "GET", path })).json;
-    expect(sum(history.counts.attempts)).toBe(3);
-    expect(sum(history.counts.failed)).toBe(1);
-    expect(history.limits).toMatchObject([{ cause: "overload", detail: "503" }]);
+    expect(sum(history.counts.attempts)).toBe(7);
+    expect(sum(history.counts.failed)).toBe(2);
+    expect(history.limits[0]).toMatchObject({ from: 5, to: 4, cause: "overload", detail: "503" });
   });
 });

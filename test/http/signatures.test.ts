@@ -62,6 +62,31 @@ test("each attempt is signed, with the same id on every attempt", async () => {
   expect(received.map(({ headers }) => headers["webhook-id"])).toEqual([taskId, taskId]);
 });
 
+test.each([
+  ["a short body", { json: { order: 42 } }],
+  ["a body in the blob store", { json: { text: "x".repeat(100_000) } }],
+])("a redrive of a redrive sends the id of the first message, with %s", async (_, content) => {
+  const secret = newSecret();
+  const signed = await openSigned([secret], `redrives-${JSON.stringify(content).length}.db`);
+  const { call, redrive, target } = signed;
+  target.statuses = [400, 400];
+  let done = endings(redrive, 1);
+  const body = { targetUrl: target.url, destination: "hooks", ...content };
+  const first = (await call({ body })).json.taskId as string;
+  for (let taskId = first, redriven = 0; redriven < 2; redriven++) {
+    await done;
+    done = endings(redrive, 1);
+    await call({ path: "/redrives", body: { taskIds: [taskId], ratePerSecond: 1000 } });
+    await done;
+    taskId = (await call({ method: "GET", path: `/retry-tasks/${taskId}` })).json.redrivenTo;
+  }
+  const ids = target.received.map(({ headers }) => headers["webhook-id"]);
+  expect(ids).toEqual([first, first, first]);
+  const tasks = target.received.map(({ headers }) => headers["redrive-task-id"]);
+  expect(new Set(tasks).size).toBe(3);
+  expect(target.received.map((one) => isSignedBy(secret, one))).toEqual([true, true, true]);
+});
+
 test("while secrets rotate, both sign, and a placeholder keeps a stored secret", async () => {
   const [old, next] = [newSecret(), newSecret()];
   const signed = await openSigned([old], "rotation.db");
@@ -153,8 +178,15 @@ test("nothing is sent unsigned if a secret cannot be decrypted", async () => {
   database.close();
   expect(changes).toBe(1);
   server = await openTestServer({ store: `sqlite:${join(folder, "lost.db")}`, encryptionKey });
-  const taskId = await deliver(server);
-  const { json } = await server.call({ method: "GET", path: `/retry-tasks/${taskId}` });
-  expect(json).toMatchObject({ status: "EXHAUSTED", reason: "secret-unavailable" });
-  expect(server.target.received).toEqual([]);
+  const { call, redrive, target } = server;
+  const given = new Promise<void>((resolve) => {
+    redrive.onEvent(({ type }) => type === "secret.unavailable" && resolve());
+  });
+  const body = { targetUrl: target.url, destination: "hooks", json: {} };
+  const { taskId } = (await call({ body })).json;
+  await given;
+  const read = async () => (await call({ method: "GET", path: `/retry-tasks/${taskId}` })).json;
+  await expect.poll(async () => (await read()).lastError).toContain("signing secret");
+  expect(await read()).toMatchObject({ status: "PENDING", attemptNumber: 0 });
+  expect(target.received).toEqual([]);
 });

@@ -7,7 +7,7 @@ import { createKey, memoryKeyStore, type Scope, type Simulator } from "@redrive/
 import { checkScenario, simulate } from "@redrive/simulator";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { measuredScenario } from "../../faces/service/src/operations/simulation/measured-scenario.ts";
+import { measuredScenario } from "../../faces/service/src/operations/simulations.ts";
 import { endings, openTestServer, type TestServer, type TestServerOptions } from "./test-server.ts";
 
 const inline: Simulator = {

@@ -5,12 +5,13 @@ import type { AddressInfo } from "node:net";
 import type { EngineEvent } from "@redrive/service";
 import { expect, onTestFinished, test } from "vitest";
 import { type RunningService, startService } from "../../apps/cli/src/serve/running-service.ts";
-import { type Loaders, startTelemetry } from "../../apps/cli/src/serve/telemetry.ts";
-import { type TelemetryFile, telemetryConfig } from "../../apps/cli/src/serve/telemetry-config.ts";
 import {
-  failing,
-  grpcTestServer,
-} from "../../faces/service/src/deliver/grpc/grpc-server.testing.ts";
+  type Loaders,
+  startTelemetry,
+  type TelemetryFile,
+  telemetryConfig,
+} from "../../apps/cli/src/serve/telemetry.ts";
+import { failing, grpcTestServer } from "../../faces/service/src/deliver/grpc-server.testing.ts";
 import { otlpReceiver } from "./otlp-receiver.ts";
 
 const SECRET = "canary-4711";

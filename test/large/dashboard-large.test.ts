@@ -10,7 +10,7 @@ import { systemClock } from "@redrive/core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
-import { transferOf } from "../../faces/service/src/model/transfer/transfer.ts";
+import { transferOf } from "../../faces/service/src/model/transfer.ts";
 import { openStore } from "../../faces/service/src/open-store.ts";
 import { newTask, nextTaskId } from "../../faces/service/src/stores/store.testing.ts";
 import { type DashboardService, startDashboardService } from "../browser/dashboard-service.ts";
@@ -66,7 +66,7 @@ function largeTask(n: number, now: number): RetryTask {
 
 /** As an import does, which is faster than creating them one by one. */
 async function fill(): Promise<void> {
-  const opened = await openStore(store, { clock: systemClock, newId: () => "large" });
+  const opened = await openStore(store);
   const transfer = transferOf(opened);
   const now = systemClock.now();
   for (let first = 0; first < TASKS; first += BATCH) {

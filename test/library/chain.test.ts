@@ -32,7 +32,8 @@ async function hop(serve: () => Promise<number> | number): Promise<Hop> {
     remainingMs.push(Number(headers["redrive-remaining-ms"]));
     attempts.push(headers["redrive-attempt"]?.toString());
     const respond = (status: number) => void response.writeHead(status).end();
-    void incoming(headers, async () => serve()).then(respond, () => respond(502));
+    const served = incoming(headers, async () => serve(), { trust: "all" });
+    void served.then(respond, () => respond(502));
   });
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -121,17 +122,21 @@ describe("reads the retry headers of other clients", () => {
   test.each([
     ["an AWS SDK", { "amz-sdk-request": "attempt=1; max=3" }],
     ["gRPC", { "grpc-previous-rpc-attempts": "1" }],
-    ["Envoy", { "x-envoy-attempt-count": "1" }],
-    ["a Stainless client", { "x-stainless-retry-count": "0" }],
+    ["Envoy", { "x-envoy-attempt-count": "2" }],
+    ["a Stainless client", { "x-stainless-retry-count": "1" }],
   ])("%s", async (_, headers) => {
     const { first, last } = await chain({}, () => 503);
     await fetch(first.origin, { headers });
     expect(last.attempts).toHaveLength(1);
   });
 
-  test("the first service retries if the caller sends no retry header", async () => {
+  test.each([
+    ["no retry header", {}],
+    ["a count that a mesh adds to every request", { "x-envoy-attempt-count": "1" }],
+    ["the count of a first attempt", { "x-stainless-retry-count": "0" }],
+  ])("the first service retries if the caller sends %s", async (_, headers) => {
     const { first, last } = await chain({}, () => 503);
-    await fetch(first.origin);
+    await fetch(first.origin, { headers });
     expect(first.attempts).toHaveLength(1);
     expect(last.attempts).toHaveLength(3);
   });

@@ -157,12 +157,27 @@ describe.each(Object.keys(clients))("%s", (name) => {
   });
 });
 
-describe("an attempt that its own signal aborts is not retried", () => {
+describe("an abort by a signal that is not the call's is a timeout of the client", () => {
   test.each(["axios", "got", "ky", "undici", "aws"])("%s", async (name) => {
     const server = await scriptedServer(() => undefined);
     closers.push(() => server.close());
     const operation = () => clients[name]!(server.origin, AbortSignal.abort());
-    await expectPlan(operation, { reason: "aborted", verdict: "aborted" });
+    await expectPlan(operation, { delayMs: 100, source: "policy", verdict: "transient" });
+  });
+});
+
+describe("an abort by the signal of the call is not retried", () => {
+  test.each(["axios", "got", "ky", "undici", "aws"])("%s", async (name) => {
+    const server = await scriptedServer(() => {
+      controller.abort(new Error("the user left"));
+      return undefined;
+    });
+    closers.push(() => server.close());
+    const controller = new AbortController();
+    const { signal } = controller;
+    const call = retry(() => clients[name]!(server.origin, signal), { signal });
+    await expect(call).rejects.toThrow("the user left");
+    expect(server.received).toHaveLength(1);
   });
 });
 

@@ -37,8 +37,8 @@ describe("a POST with a generated key", () => {
     }
     expect(headerOf(server, "redrive-attempt")).toEqual(["1", "2", "3"]);
     const remainingMs = headerOf(server, "redrive-remaining-ms").map(Number);
-    expect(remainingMs[0]).toBeLessThanOrEqual(30_000);
-    expect(remainingMs[2]).toBeLessThanOrEqual(remainingMs[0] ?? 0);
+    // The time until each attempt times out, not until the whole call ends.
+    for (const ms of remainingMs) expect(ms).toBeLessThanOrEqual(10_000);
   });
 
   test("has a different key from the next one", async () => {

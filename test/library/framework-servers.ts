@@ -27,6 +27,8 @@ export interface Answer {
   readonly body: Buffer;
   /** Write the body in two parts, or pipe a stream. Default: at once. */
   readonly how?: "parts" | "stream";
+  /** In place of the body: what is piped. */
+  readonly stream?: AsyncIterable<Uint8Array>;
 }
 
 /** The application: gets the body as text, and the framework's own request. */
@@ -57,11 +59,12 @@ interface Writable extends NodeJS.WritableStream {
   setHeader(name: string, value: string | readonly string[]): unknown;
 }
 
-function write(response: Writable, { status, headers, body, how }: Answer): void {
+function write(response: Writable, { status, headers, body, how, stream }: Answer): void {
   response.statusCode = status;
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
   const middle = Math.floor(body.length / 2);
-  if (how === "stream")
+  if (stream !== undefined) Readable.from(stream).pipe(response);
+  else if (how === "stream")
     Readable.from([body.subarray(0, middle), body.subarray(middle)]).pipe(response);
   else if (how === "parts") {
     response.write(body.subarray(0, middle));
@@ -69,14 +72,15 @@ function write(response: Writable, { status, headers, body, how }: Answer): void
   } else response.end(body);
 }
 
-function toResponse({ status, headers, body, how }: Answer): Response {
+function toResponse({ status, headers, body, how, stream }: Answer): Response {
   const list = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     for (const one of [value].flat()) list.append(name, one);
   }
-  const parts = [body.subarray(0, 3), body.subarray(3)];
-  const content = how === undefined ? new Uint8Array(body) : Readable.toWeb(Readable.from(parts));
-  const isEmpty = body.length === 0;
+  const parts = stream ?? [body.subarray(0, 3), body.subarray(3)];
+  const isWhole = how === undefined && stream === undefined;
+  const content = isWhole ? new Uint8Array(body) : Readable.toWeb(Readable.from(parts));
+  const isEmpty = isWhole && body.length === 0;
   return new Response(isEmpty ? null : (content as BodyInit), { status, headers: list });
 }
 
@@ -127,10 +131,12 @@ const openFastify: Open = async (interceptor, application) => {
   const app = Fastify({ bodyLimit: 8_000_000, forceCloseConnections: true });
   app.addHook("preHandler", forFastify(interceptor as Interceptor));
   app.all("/api/*", async (request, reply) => {
-    const { status, headers, body, how } = await application(JSON.stringify(request.body), request);
+    const answer = await application(JSON.stringify(request.body), request);
+    const { status, headers, body, how, stream } = answer;
     reply.code(status).headers(headers as Record<string, string>);
-    const parts = [body.subarray(0, 3), body.subarray(3)];
-    return reply.send(how === undefined ? body : Readable.from(parts));
+    const parts = stream ?? [body.subarray(0, 3), body.subarray(3)];
+    const isWhole = how === undefined && stream === undefined;
+    return reply.send(isWhole ? body : Readable.from(parts));
   });
   await app.listen({ port: 0, host: "127.0.0.1" });
   const { port } = app.server.address() as AddressInfo;

@@ -11,9 +11,11 @@ import {
   type RedriveError,
 } from "redrive";
 import { type HandOffOptions, handOff, handOffErrorOf, type Ticket } from "redrive/hand-off";
+import { flakyFetch, virtualClock } from "redrive/testing";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   endings,
+  openTarget,
   openTestServer,
   type TestServer,
   type TestServerOptions,
@@ -124,7 +126,8 @@ describe("a fetch that is handed off", () => {
     const headers = { "redrive-remaining-ms": "400" };
     const charge = () => new Promise<never>(() => undefined);
     const request = { url: service.target.url, method: "PUT" };
-    const ticket = await incoming(headers, () => api.run<Ticket>(charge, { request }));
+    const call = () => api.run<Ticket>(charge, { request });
+    const ticket = await incoming(headers, call, { trust: "all" });
     expect(refusals).toEqual([]);
     expect(ticket.taskId).toMatch(/./);
     expect(await tasks()).toHaveLength(1);
@@ -171,7 +174,8 @@ describe("not handed off", () => {
     service.target.statuses = [503];
     const http = createFetch(shop().shop);
     const headers = { "redrive-attempt": "1" };
-    const response = await incoming(headers, () => http(service.target.url, post("x")));
+    const call = () => http(service.target.url, post("x"));
+    const response = await incoming(headers, call, { trust: "all" });
     expect(response.status).toBe(503);
     expect(service.target.received).toHaveLength(1);
     expect(await tasks()).toEqual([]);
@@ -252,7 +256,7 @@ describe("not handed off", () => {
 describe("a call with a request description", () => {
   test("returns a ticket, also with an open breaker", async () => {
     const { shop: careful } = shop({}, { breaker: { minCalls: 1 } });
-    const charge = () => Promise.reject(new Error("down"));
+    const charge = () => Promise.reject(Object.assign(new Error("down"), { status: 503 }));
     const run = async (order: string) => {
       const delivered = endings(service.redrive, 1);
       const request = { url: service.target.url, body: order, headers: { "x-order": order } };
@@ -291,3 +295,43 @@ test.each<unknown>(["", "not an address", "ftp://service", 7])(
     );
   },
 );
+
+test("both are down: in virtual time, three attempts to hand off, then the call's own error", async () => {
+  const clock = virtualClock();
+  const target = flakyFetch(clock, [{ status: 0 }]);
+  const refused = flakyFetch(clock, [{ status: 503 }]);
+  const onExhausted = handOff({ url: "http://127.0.0.1:7337", fetch: refused.fetch, clock });
+  const down = destination("shop", { policy: FAST, onExhausted, clock });
+  const call = createFetch(down, { fetch: target.fetch })("http://shop.example/", post("x"));
+  const error = await clock.run(call.catch((thrown: unknown) => thrown));
+  expect(error).toMatchObject({ code: "GAVE_UP", reason: "attempts" });
+  expect(handOffErrorOf(error)).toMatchObject({ code: "HAND_OFF_REFUSED" });
+  expect(refused.requests).toHaveLength(3);
+});
+
+test("a call adds labels and a callback of its own to those of all calls", async () => {
+  const ends = await openTarget();
+  closers.push(ends.close);
+  const { shop: labeled } = shop({
+    labels: { team: "pay", kind: "any" },
+    callbackUrl: "http://127.0.0.1:9/",
+  });
+  const request = {
+    url: service.target.url,
+    body: "x",
+    callbackUrl: ends.url,
+    labels: { kind: "charge" },
+  };
+  const charge = () => Promise.reject(Object.assign(new Error("down"), { status: 503 }));
+  // The task and its callback.
+  const ended = endings(service.redrive, 2);
+  await labeled.run<unknown>(charge, { request, idempotencyKey: "order-1" });
+  await ended;
+  const [task] = (await tasks()).filter(
+    ({ targetUrl }: { targetUrl: string }) => targetUrl === service.target.url,
+  );
+  expect(task.labels).toEqual({ team: "pay", kind: "charge" });
+  expect(JSON.parse(ends.received[0]?.body.toString() ?? "")).toMatchObject({
+    status: "SUCCEEDED",
+  });
+});

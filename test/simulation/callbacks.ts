@@ -3,14 +3,12 @@
  * creates them. Here they use a policy short enough to finish within the seed, and they go to one
  * of the simulated destinations.
  */
-
-import type { FollowUp } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
+import type { FollowUp } from "../../faces/service/src/engine/settlement.ts";
 import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
-import { callbackOf } from "../../faces/service/src/operations/callback.ts";
-import { followUpsOf } from "../../faces/service/src/operations/follow-ups.ts";
+import { callbackOf, followUpsOf } from "../../faces/service/src/operations/follow-ups.ts";
 
 /** The label that names the task whose end the callback reports. */
 export const CAUSE_LABEL = "redrive.callback";

@@ -49,6 +49,20 @@ export class Clients {
     }
   }
 
+  /** Schedules `count` tasks early, each at a destination of its own and due within `durationMs`. */
+  planCrowd(count: number, durationMs: number): void {
+    for (let n = 0; n < count; n++) {
+      this.#schedule(this.#draw(5000), () => {
+        const id = `crowd-${String(++this.#lastId).padStart(6, "0")}`;
+        const now = this.#world.clock.now();
+        const scheduledAt = now + 5000 + this.#draw(durationMs);
+        const own = { destination: `crowd-${n}`, idempotencyKey: id, deadlineAt: null };
+        const task = { ...this.#newTask(), ...own, policyId: "curve", callbackUrl: null };
+        this.#create(id, { ...task, createdAt: now, scheduledAt }, 0);
+      });
+    }
+  }
+
   #newTask(): SimTaskFields {
     const now = this.#world.clock.now();
     const scheduledAt = now + (this.#random.next() < 0.15 ? this.#draw(8000) : 0);

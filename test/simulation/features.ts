@@ -30,7 +30,16 @@ export interface SeedFeatures {
   readonly versionSkew: boolean;
   /** In a shared store, a node starts a second commit beside a running one for a single item. */
   readonly overlap: boolean;
+  /** Nodes that share the store: mostly three, sometimes sixteen. */
+  readonly nodes: number;
+  /** A thousand and more destinations with one task each, which is due in a while. */
+  readonly crowd: boolean;
+  /** Until the faults stop, each read of what is due takes seconds. */
+  readonly slowReads: boolean;
 }
+
+const FEW_NODES = 3;
+const MANY_NODES = 16;
 
 export function drawFeatures(random: Random): SeedFeatures {
   return {
@@ -46,5 +55,8 @@ export function drawFeatures(random: Random): SeedFeatures {
     retention: random.next() < 0.2,
     versionSkew: random.next() < 0.2,
     overlap: random.next() < 0.5,
+    nodes: random.next() < 0.03 ? MANY_NODES : FEW_NODES,
+    crowd: random.next() < 0.01,
+    slowReads: random.next() < 0.1,
   };
 }

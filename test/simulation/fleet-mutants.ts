@@ -49,13 +49,16 @@ export const fleetMutants: readonly Mutant[] = [
       })),
   },
   {
-    name: "no hints",
+    name: "due tasks that no other node finds",
     caughtBy: "prompt starts",
     foundBy: 3,
     wrapMemory: (memory) => ({
       ...memory,
-      onHint: () => () => {},
-      commitNow: (batch) => memory.commitNow({ ...batch, hints: [] }),
+      onWakeUp: () => ({ follow: () => {}, stop: () => {} }),
+      dueLanes: async (query) => {
+        const isEverything = query.from < 0;
+        return isEverything ? memory.dueLanes(query) : { lanes: [], cursor: null };
+      },
     }),
   },
   {

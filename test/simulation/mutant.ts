@@ -1,5 +1,5 @@
 /** Mutant: a version of Redrive with one safeguard removed, and the checker that must find it. */
-import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
+import type { Deliver } from "../../faces/service/src/engine/runner.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 export interface Mutant {

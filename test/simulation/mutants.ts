@@ -3,7 +3,7 @@
  * from outside and changes none of it. The simulation must find every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
-import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
+import { releaseOf } from "../../faces/service/src/engine/settlement.ts";
 import {
   type Batch,
   type ClaimRequest,
@@ -196,6 +196,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "documents that have no effect",
     caughtBy: "limits kept",
+    foundBy: 10,
     wrapStore: (observed) => ({
       ...observed,
       getDestination: async (...ref) => withoutDocument(await observed.getDestination(...ref)),

@@ -7,9 +7,9 @@ import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
+import { redrivenTask } from "../../faces/service/src/operations/dead-letter-redriver.ts";
 import { markedId } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
-import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 
 export function redriveSource(engine: Engine, store: Store, newId: NewId): RedriveSource {
   return {
@@ -18,6 +18,7 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
     get: (taskId, tenantId) => store.query.get(tenantId, taskId),
     list: (filter, page, tenantId) => store.query.list(tenantId, filter, page),
     openCircuits: (tenantId) => store.openCircuits(tenantId, 1000),
+    destinationRow: (name, tenantId) => store.getDestination(tenantId, name),
     async redriveTask(taskId, tenantId, { redriveId }) {
       const source = await store.query.get(tenantId, taskId);
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;

@@ -2,12 +2,11 @@
  * Redrivers: turn dead letters into new tasks. Clients redrive single tasks and race each other.
  * Redrive jobs of the service redrive sets, and survive the node that runs them.
  */
-
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
-import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
+import { redrivenTask } from "../../faces/service/src/operations/dead-letter-redriver.ts";
 import { acknowledgedId } from "./acknowledged-id.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
@@ -30,7 +29,9 @@ export class Redrivers {
   /** Redrives some of the dead letters that exist at that instant, often twice at once. */
   planRedrives(atMs: number): void {
     this.#world.clock.set(atMs, () => {
-      const dead = this.#world.rawStore.all().filter(({ status }) => status === "EXHAUSTED");
+      const dead = this.#world.rawStore
+        .all()
+        .filter(({ status, tenantId }) => status === "EXHAUSTED" && tenantId === TENANT);
       for (let n = Math.min(dead.length, 4); n > 0; n--) {
         const source = dead[this.#draw(dead.length)] as RetryTask;
         for (let times = 1 + this.#draw(2); times > 0; times--) {

@@ -13,8 +13,8 @@ import { SimNode } from "./sim-node.ts";
 import { Tenants } from "./tenants.ts";
 import { START_AT, World, type WorldOptions } from "./world.ts";
 
-const NODES = 3;
 const TASKS = 250;
+const CROWD = 1200;
 const SAFETY_MS = 45_000;
 /** Longer than the maximum total budget plus a lease. */
 const LIVENESS_MS = 240_000;
@@ -43,15 +43,19 @@ function failureText(seed: number, error: unknown): string {
 
 async function runSeed(world: World, random: Random, coverage: Coverage): Promise<void> {
   await world.prepare();
-  const nodes = Array.from({ length: world.features.isSingle ? 1 : NODES }, (_, index) => {
-    const name = `n${index}`;
-    return new SimNode(world, random.fork(name), name);
-  });
+  const nodes = Array.from(
+    { length: world.features.isSingle ? 1 : world.features.nodes },
+    (_, index) => {
+      const name = `n${index}`;
+      return new SimNode(world, random.fork(name), name);
+    },
+  );
   for (const node of nodes) node.boot();
   const clients = new Clients(world, random.fork("clients"), nodes);
   const draw = (below: number) => Math.floor(random.next() * below);
   const tasks = TASKS + draw(40);
   clients.plan(tasks, SAFETY_MS - 5000);
+  if (world.features.crowd) clients.planCrowd(CROWD, SAFETY_MS);
   const operators = planOperators(world, random.fork("operators"), nodes);
   planRedrives(world, random.fork("redrives"), nodes);
   planTenants(world, random.fork("tenants"), nodes);

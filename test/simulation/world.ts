@@ -4,7 +4,7 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
-import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
+import type { Deliver } from "../../faces/service/src/engine/runner.ts";
 import type { Batch, CommitResult, StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import {
@@ -14,6 +14,7 @@ import {
 } from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
+import { wrapped } from "../../faces/service/src/model/store-wrappers.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
@@ -66,12 +67,16 @@ const RESOLVED_POLICIES = new Map<string, Policy>(
 const PHASE_MS = 7000;
 const FEW_DESTINATIONS = 4;
 const MANY_DESTINATIONS = 50;
+/** Rows of destinations that say nothing are removed after this many commits of a fleet. */
+const COMMITS_PER_REMOVAL = 8;
 const PARTITIONS = 8;
 
 /** Maximum delay of a late store result. */
 const MAX_STORE_DELAY_MS = 4000;
 /** Every call takes up to this long, if the seed has latency. */
 const MAX_LATENCY_MS = 25;
+/** A slow read of what is due. */
+const SLOW_READ_MS = 2500;
 
 export interface WorldOptions {
   readonly coverage: Coverage;
@@ -98,6 +103,7 @@ export class World {
   readonly #memory: MemoryStore;
   readonly #destinations: number;
   readonly #coverage: Coverage;
+  #commits = 0;
   /** Redrive jobs that have not ended. */
   readonly #openJobs = new Set<string>();
   /** The first violation. A checker may find it inside a callback of the engine. */
@@ -136,20 +142,33 @@ export class World {
   storeOf(clock: NodeClock, random: Random, die: () => void, cutOf: () => Cut | undefined): Store {
     const store = this.features.isSingle
       ? faultyDiskStore(this.store, random, this.diskFaults, die)
-      : faultyStore(this.#hintsUntilDeath(clock), clock, random, this.faults, cutOf);
+      : this.#slowly(
+          faultyStore(this.#wakeUpsUntilDeath(clock), clock, random, this.faults, cutOf),
+          clock,
+        );
     return refusingStore(store, this.refusals);
   }
 
+  #slowly(store: Store, clock: NodeClock): Store {
+    if (!this.features.slowReads) return store;
+    return wrapped<Store>(store, {
+      dueLanes: async (query) => {
+        if (!this.targets.isHealed) await clock.sleep(SLOW_READ_MS);
+        return store.dueLanes(query);
+      },
+    });
+  }
+
   /** A process that died has no connection: nothing is sent to it. */
-  #hintsUntilDeath(clock: NodeClock): MemoryStore {
-    const onHint: Store["onHint"] = (listener) => {
-      const stop = this.store.onHint((lanes) => {
-        if (clock.isDead()) stop();
-        else listener(lanes);
+  #wakeUpsUntilDeath(clock: NodeClock): MemoryStore {
+    const onWakeUp: Store["onWakeUp"] = (listener) => {
+      const wakeUps = this.store.onWakeUp((wakeUp) => {
+        if (clock.isDead()) wakeUps.stop();
+        else listener(wakeUp);
       });
-      return stop;
+      return wakeUps;
     };
-    return { ...this.store, onHint };
+    return { ...this.store, onWakeUp };
   }
 
   /** Number of faults so far. */
@@ -245,6 +264,9 @@ export class World {
   }
 
   #commitNow(batch: Batch, store: MemoryStore): CommitResult {
+    // Far more often than a service does it, and while nodes know those rows and have tasks for them.
+    const isDue = !this.features.isSingle && ++this.#commits % COMMITS_PER_REMOVAL === 0;
+    if (isDue) this.#memory.forgetRows(this.clock.now());
     const rowsBefore = this.#rowsBefore(batch);
     const tasksBefore = this.#tasksBefore(batch);
     const result = store.commitNow(batch);

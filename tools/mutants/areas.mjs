@@ -12,6 +12,7 @@ const ENGINE = [
   "engine/claim-ahead",
   "engine/guard-feedback",
   "engine/held-tasks",
+  "engine/rate-claims",
   "engine/slow-start",
   "engine/suspects",
   "engine/overlapping-commits",
@@ -25,7 +26,13 @@ const ENGINE = [
   "engine/schedule/",
 ];
 
-/** Test files or folders of the service, by its folders. The first folder that fits counts. */
+/** The tests of gRPC targets. */
+const GRPC = ["deliver/grpc.test", "deliver/hostile-grpc.test", "deliver/session-pool.test"];
+
+/** The tests of brokers. */
+const BROKERS = ["deliver/broker", "deliver/hostile-amqp.test", "deliver/hostile-redis.test"];
+
+/** Test files or folders of the service, by its files or folders. The first that fits counts. */
 const AREAS = [
   { folder: "stores/memory/", tests: ["stores/memory/"] },
   { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
@@ -35,10 +42,13 @@ const AREAS = [
   { folder: "stores/redis/", tests: ["stores/redis/redis-store.test"] },
   { folder: "engine/", tests: ENGINE },
   { folder: "time/", tests: ["time/"] },
-  { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
-  { folder: "deliver/grpc/", tests: ["deliver/grpc/"] },
-  { folder: "deliver/brokers/", tests: ["deliver/brokers/"] },
-  { folder: "deliver/sessions/", tests: ["deliver/grpc/", "deliver/brokers/"] },
+  { folder: "deliver/address-guard.ts", tests: ["deliver/address-guard.test"] },
+  { folder: "deliver/target.ts", tests: ["deliver/target.test", "deliver/address-guard.test"] },
+  { folder: "deliver/grpc.ts", tests: GRPC },
+  { folder: "deliver/amqp.ts", tests: BROKERS },
+  { folder: "deliver/redis-stream.ts", tests: BROKERS },
+  { folder: "deliver/broker", tests: BROKERS },
+  { folder: "deliver/session-pool.ts", tests: [...GRPC, ...BROKERS] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
   { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
   { folder: "deliver/", tests: ["deliver/"] },

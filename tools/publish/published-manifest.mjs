@@ -32,7 +32,7 @@ export function publishedManifest(manifest) {
 }
 
 /**
- * Returns the paths below `dist` that users can import, without extension: `index`, `extras/otel`.
+ * Returns the paths below `dist` that users can import, without extension: `index`, `otel`.
  * @param {Manifest} manifest
  * @returns {string[]}
  */

@@ -7,8 +7,7 @@ import { codeTokensOf } from "./tokens.ts";
 
 /** Files that may step a guard, with the reason. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
-  "faces/service/src/http/access/access.ts":
-    "limits the rate of each API key, which is not a destination",
+  "faces/service/src/http/access.ts": "limits the rate of each API key, which is not a destination",
   "faces/simulator/src/labs/budgets.ts": "compares single guards with published results",
 };
 

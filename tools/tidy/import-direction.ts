@@ -43,9 +43,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const NO_DEPENDENCIES = ["core", "faces/library", "faces/simulator"];
 const NO_NODE = ["core", "faces/simulator"];
 
-/** Folders whose users install this package themselves: an optional peer dependency. */
+/** Files whose users install this package themselves: an optional peer dependency. */
 const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
-  "faces/library/src/otel": "@opentelemetry/api",
+  "faces/library/src/otel.ts": "@opentelemetry/api",
 };
 
 /** The files of the service that a store may import: its contract, its data and collections. */
@@ -60,12 +60,8 @@ const STORE_CONTRACT = [
   "model/store-errors.ts",
   "model/task-query.ts",
   "model/task.ts",
-  "model/store-wrappers/timed-store.ts",
-  "model/transfer/compare.ts",
-  "model/transfer/pages.ts",
-  "model/transfer/rows.ts",
-  "model/transfer/transfer.ts",
-  "model/store-wrappers/wrapped.ts",
+  "model/store-wrappers.ts",
+  "model/transfer.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);
 
@@ -165,7 +161,7 @@ function refusePackage(path: string, specifier: string): string | undefined {
       ? `${folder} runs without Node, but this imports ${specifier}`
       : undefined;
   }
-  return NO_DEPENDENCIES.includes(folder) && OPTIONAL_PEERS[posix.dirname(path)] !== specifier
+  return NO_DEPENDENCIES.includes(folder) && OPTIONAL_PEERS[path] !== specifier
     ? `${folder} has no third-party dependencies, but this imports ${specifier}`
     : undefined;
 }

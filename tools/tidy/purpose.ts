@@ -1,6 +1,6 @@
 /**
  * Purpose: checks that every source file opens with a comment of one to eight lines that states its
- * purpose. Its first sentence is the file's line in docs/modules.md.
+ * purpose.
  */
 import { type Finding, isCode, type Source } from "./source.ts";
 

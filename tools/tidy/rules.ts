@@ -1,14 +1,14 @@
 /** Rules: all tidy rules by name. */
 import { ambient } from "./ambient.ts";
 import { cycles } from "./cycles.ts";
-import { fullFolders, mutualFolders } from "./folders.ts";
+import { mutualFolders } from "./folders.ts";
 import { guardSteps } from "./guard-steps.ts";
 import { importDirection } from "./import-direction.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
 import { purpose } from "./purpose.ts";
-import { longFiles, sizes } from "./sizes.ts";
+import { sizes } from "./sizes.ts";
 import type { Rule } from "./source.ts";
 
 export const RULES: Readonly<Record<string, Rule>> = {
@@ -16,10 +16,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   "no import cycles": cycles,
   "no ambient time or random numbers": ambient,
   "only core's admission steps guards": guardSteps,
-  "no folder has too many files": fullFolders,
   "no two folders import each other": mutualFolders,
-  "no file is too long": sizes,
-  "few files are long": (sources) => longFiles(sources),
+  "the product has no more files and folders than before": (sources) => sizes(sources),
   "every file opens with its purpose": purpose,
   "files and exports have good names": names,
   "lockfiles are complete": lockfile,

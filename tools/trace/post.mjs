@@ -87,6 +87,8 @@ function print(paths) {
   const parts = steps(flow, (path) => path.split("/").slice(0, 4).join("/"));
   console.log(folders.join("\n"));
   console.log(`\nfiles: ${new Set(paths).size}, of the service: ${new Set(service).size}`);
+  const changes = steps(paths, (path) => path).length - 1;
+  console.log(`changes of file: ${changes}, function entries: ${paths.length}`);
   console.log(`returns to a folder of the service: ${returnsIn(steps(service, posix.dirname))}`);
   console.log(`returns, without model, collections and time: ${returnsIn(folders)}`);
   console.log(`returns, subfolders counted with their folder: ${returnsIn(parts)}`);

@@ -2,10 +2,16 @@
  * `redrive completion`: prints a shell script that completes commands, flags and their values. The
  * script calls `redrive` for the candidates, so it is always up to date with the commands.
  */
+
+import { systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
 import { Argument, type Command } from "commander";
-import { completeValue } from "./complete-value.ts";
-import { addExamples } from "./input/flags.ts";
-import type { Terminal } from "./print/terminal.ts";
+import { createServiceClient, DEFAULT_URL, serviceUrl } from "./service/service-client.ts";
+import { STATUSES, shortIds } from "./service/task-selection.ts";
+import { CODE_NAMES } from "./simulate/policies-convert.ts";
+import { addExamples } from "./terminal/flags.ts";
+import { policyNames } from "./terminal/policy-choice.ts";
+import type { Terminal } from "./terminal/terminal.ts";
 
 const BASH = `_redrive() {
   local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
@@ -60,4 +66,65 @@ export async function candidates(
     ? await completeValue(`${command.parent?.name()} ${argument.name()}`, words)
     : [];
   return [...command.commands.map((one) => one.name()), ...names, ...flags, "--help"];
+}
+
+// Values of a flag or an argument. Names of policies, destinations and tasks come from the running
+// service; without one there are none.
+
+/** A shell waits for the answer. */
+const MAX_WAIT_MS = 1000;
+
+const FIXED: Readonly<Record<string, () => readonly string[]>> = {
+  "--status": () => STATUSES,
+  "--preset": policyNames,
+  "--code": () => CODE_NAMES,
+  "--backoff": () => ["exponential", "linear", "fixed"],
+};
+
+type Lookup = (client: Client) => Promise<readonly string[]>;
+
+const destinations: Lookup = async (client) =>
+  (await client.listDestinations({ limit: 250 })).destinations.map(({ name }) => name);
+
+const policies: Lookup = async (client) =>
+  (await client.listPolicies()).policies.map(({ policyId }) => policyId);
+
+const tasks: Lookup = async (client) =>
+  shortIds((await client.listTasks({ limit: 50 })).tasks.map(({ taskId }) => taskId));
+
+const deadLetters: Lookup = async (client) => {
+  const found = await client.listDeadLetters({ limit: 50, redriven: false });
+  return shortIds(found.tasks.map(({ taskId }) => taskId));
+};
+
+/** By flag, or by group and argument. */
+const LOOKUPS: Readonly<Record<string, Lookup>> = {
+  "--destination": destinations,
+  "--policy": policies,
+  "destinations name": destinations,
+  "policies policyId": policies,
+  "tasks taskId": tasks,
+  "redrive taskId": tasks,
+  "dlq taskId": deadLetters,
+};
+
+/** `what`: a flag such as `--status`, or a group and an argument such as `tasks taskId`. */
+async function completeValue(what: string, words: readonly string[]): Promise<readonly string[]> {
+  const fixed = FIXED[what];
+  if (fixed !== undefined) return fixed();
+  const lookup = LOOKUPS[what];
+  if (lookup === undefined) return [];
+  const found = lookup(createServiceClient(connectionIn(words))).catch(() => []);
+  return Promise.race([found, systemClock.sleep(MAX_WAIT_MS).then(() => [])]);
+}
+
+/** The words so far may contain --url and --api-key; the environment is the default. */
+function connectionIn(words: readonly string[]) {
+  const after = (flag: string) => {
+    const index = words.indexOf(flag);
+    return index === -1 ? undefined : words[index + 1];
+  };
+  const url = after("--url") ?? (process.env["REDRIVE_URL"] || DEFAULT_URL);
+  const apiKey = after("--api-key") ?? process.env["REDRIVE_API_KEY"];
+  return { url: serviceUrl(url), ...(apiKey && { apiKey }) };
 }

@@ -1,8 +1,7 @@
 /** Program testing: runs a command in this process on a fake terminal that records its output. */
 
-import { plainPaint } from "./print/paint.ts";
-import type { Terminal } from "./print/terminal.ts";
 import { program } from "./program.ts";
+import { plainPaint, type Terminal } from "./terminal/terminal.ts";
 
 export interface Written {
   out: string;

@@ -3,11 +3,9 @@
  * as ready. The dashboard loads separately, so that the simulator stays small.
  */
 import { render } from "preact";
-import { isServed } from "./app/header.tsx";
 import { startNavigation } from "./app/navigation.ts";
-import { pageOf } from "./app/pages.ts";
-import { Shell } from "./app/shell.tsx";
-import { startShortcuts } from "./app/shortcuts.ts";
+import { Shell, startShortcuts } from "./app/shell.tsx";
+import { isServed, pageOf } from "./components/pages.ts";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/parts.css";

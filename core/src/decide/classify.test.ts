@@ -54,6 +54,19 @@ describe("fields of errors", () => {
     [{ cause: { code: "ECONNRESET" } }, { kind: "error", errorClass: "reset", sent: true }],
     [{ name: "TimeoutError" }, { kind: "error", errorClass: "timeout", sent: true }],
     [{ name: "AbortError" }, { kind: "aborted" }],
+    [{ code: "PROTOCOL_CONNECTION_LOST" }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ name: "MongoServerSelectionError" }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ name: "MaxRetriesPerRequestError" }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ code: "ER_DUP_ENTRY", errno: 1062, sqlState: "23000" }, { kind: "fault" }],
+    [{ code: "ER_BAD_NULL", errno: 1364, sqlState: "HY000" }, { kind: "fault" }],
+    [{ code: "ER_LOCK_WAIT_TIMEOUT", errno: 1205, sqlState: "HY000" }, { kind: "thrown" }],
+    [{ code: "SQLITE_CONSTRAINT_UNIQUE" }, { kind: "fault" }],
+    [{ code: "ERR_SQLITE_ERROR", errcode: 2067 }, { kind: "fault" }],
+    [{ code: "ERR_SQLITE_ERROR", errcode: 5 }, { kind: "thrown" }],
+    [{ name: "MongoServerError", code: 11_000 }, { kind: "fault" }],
+    [{ code: "EREQUEST", number: 2627 }, { kind: "fault" }],
+    [{ code: "EREQUEST", number: 1205 }, { kind: "thrown" }],
+    [{ number: 2627 }, { kind: "thrown" }],
     [
       { code: 14, details: "" },
       { kind: "grpc", code: "UNAVAILABLE" },
@@ -81,7 +94,20 @@ describe("fields of errors", () => {
 });
 
 describe("SQL states", () => {
-  test.each(["40001", "40P01", "08006", "53300", "55P03", "57014", "57P01", "57P03", "XX000"])(
+  test.each(["08006", "53300", "57P01", "57P02", "57P03"])(
+    "%s shows that the server is not available",
+    (code) => {
+      const reset = { kind: "error", errorClass: "reset", sent: true };
+      expect(classifyError(marked({ code }))).toEqual(reset);
+      expect(classifyError(marked({ code: "ER_X", errno: 1, sqlState: code }))).toEqual(reset);
+    },
+  );
+
+  test("57014 is a timeout of the server", () => {
+    expect(classifyError(marked({ code: "57014" }))).toMatchObject({ errorClass: "timeout" });
+  });
+
+  test.each(["40001", "40P01", "55P03", "XX000"])(
     "%s may be temporary, so it is retried as a plain error",
     (code) => {
       expect(classifyError(marked({ code }))).toEqual({ kind: "thrown" });
@@ -140,6 +166,15 @@ describe("whatever is thrown", () => {
       },
     });
     expect(classifyError(hostile)).toEqual({ kind: "thrown" });
+  });
+
+  test("an abort that is not the caller's is a timeout of the client", () => {
+    const timeout = { kind: "error", errorClass: "timeout", sent: true };
+    for (const marks of [{ name: "AbortError" }, { code: "ERR_CANCELED" }]) {
+      expect(classifyError(marked(marks), false)).toEqual(timeout);
+      expect(classifyError(marked(marks), true)).toEqual({ kind: "aborted" });
+    }
+    expect(classifyError(marked({ code: 1, details: "cancelled" }), false).kind).toBe("aborted");
   });
 
   test("nothing makes it throw", () => {

@@ -1,20 +1,20 @@
 /** Tests of decide: every reason to stop, every wait, every hold. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { anyDraw, anyPolicy } from "../policy/policy.testing.ts";
-import { type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
 import {
   admit,
   type CallHistory,
   decide,
   type EntryGate,
   type Gates,
+  type HoldReason,
   OPEN_ENTRY,
   OPEN_GATES,
   remainingMs,
 } from "./decide.ts";
-import type { HoldReason } from "./decision.ts";
 import type { Outcome } from "./outcome.ts";
+import { anyDraw, anyPolicy } from "./policy.testing.ts";
+import { type PolicyDocument, resolvePolicy } from "./policy.ts";
 import type { CallRequest } from "./repeatable.ts";
 
 const THROWN: Outcome = { kind: "thrown" };

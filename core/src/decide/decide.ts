@@ -2,22 +2,12 @@
  * Decide: what happens after an attempt. Only this file decides about retries. It never waits, stores
  * or reads a clock, so library, service and simulator can carry out the same decision.
  */
-
-import type { StopReason } from "../errors/stop-reason.ts";
-import { ceilingMsOf } from "../policy/backoff.ts";
-import { uniformInteger } from "../policy/jitter.ts";
-import { ownDelayMsOf, usesDraws } from "../policy/own-delay.ts";
-import type { Policy } from "../policy/policy.ts";
-import type { Random } from "../time/random.ts";
-import type {
-  Decision,
-  EndStatus,
-  HoldDecision,
-  HoldReason,
-  RetryDecision,
-  StopDecision,
-} from "./decision.ts";
+import type { StopReason } from "../documents/errors.ts";
+import type { Random } from "../time/clock.ts";
+import { ceilingMsOf } from "./backoff.ts";
+import { ownDelayMsOf, uniformInteger, usesDraws } from "./jitter.ts";
 import { classifyOutcome, type Outcome } from "./outcome.ts";
+import type { Policy } from "./policy.ts";
 import { type CallRequest, isRepeatable, mayHaveTakenEffect } from "./repeatable.ts";
 
 /** The state of a call between attempts. */
@@ -177,7 +167,7 @@ export function remainingMs(
 }
 
 /** The next attempt may start. */
-export interface GoDecision {
+interface GoDecision {
   readonly kind: "go";
 }
 
@@ -188,7 +178,9 @@ const GO: GoDecision = { kind: "go" };
 
 /**
  * Decides whether the attempt after `history.attempt` may start now or waits for the guard that holds
- * it. A call does not wait for a guard that holds it longer than its remaining time.
+ * it. A call does not wait for a guard that holds it longer than its remaining time. A call that was held
+ * does not start without the time that calls usually take: after an overload, all calls that waited would
+ * start just before their end and time out, and the destination would work for nobody.
  */
 export function admit(
   policy: Policy,
@@ -196,10 +188,12 @@ export function admit(
   history: CallHistory,
   { heldBy, heldUntil, heldAtLeastUntil }: EntryGate,
   now: number,
+  usualCallMs = 0,
 ): AdmitDecision {
   if (history.attempt >= policy.maxAttempts) return stop("attempts");
   const restMs = remainingMs(policy, request, history, now);
-  if (restMs <= 0) return outOfTime(history, history.heldBy);
+  const isLate = history.heldBy !== undefined && restMs < Math.max(policy.minCallMs, usualCallMs);
+  if (restMs <= 0 || isLate) return outOfTime(history, history.heldBy);
   if (heldUntil <= now) return GO;
   if (heldAtLeastUntil - now >= restMs) return outOfTime(history, heldBy);
   return { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: history.previousDelayMs };
@@ -212,3 +206,54 @@ function outOfTime({ attempt }: CallHistory, by: HoldReason | undefined): StopDe
   if (attempt > 0 || by === undefined) return stop("budget");
   return { ...stop("held"), by };
 }
+
+// The possible decisions, as plain values. The library awaits them, the service writes them to a row, and
+// the simulator puts them on its event queue.
+
+/** The state a task ends in. */
+export type EndStatus = "SUCCEEDED" | "EXHAUSTED" | "CANCELLED";
+
+/** Which guard holds an attempt. */
+export type HoldReason =
+  | "circuit-open"
+  | "retry-budget"
+  | "retry-after"
+  | "rate"
+  | "pause"
+  | "throttle"
+  | "concurrency";
+
+/** Where a wait comes from: the policy's own curve, or the server's hint. */
+export type DelaySource = "policy" | "retry-after";
+
+export interface RetryDecision {
+  readonly kind: "retry";
+  /** How long to wait before the next attempt; whole ms. */
+  readonly delayMs: number;
+  /** The policy's own wait without any hint: the next call's `previousDelayMs`. */
+  readonly ownDelayMs: number;
+  readonly source: DelaySource;
+}
+
+/** A gate is closed and the caller is patient: wait without using an attempt, then check again. */
+export interface HoldDecision {
+  readonly kind: "hold";
+  readonly by: HoldReason;
+  /**
+   * Epoch ms; never earlier than the policy's own wait. Infinity: until something changes (a slot
+   * becomes free, a person resumes the destination).
+   */
+  readonly until: number;
+  /** As in a retry: the policy's own wait. */
+  readonly ownDelayMs: number;
+}
+
+export interface StopDecision {
+  readonly kind: "stop";
+  readonly status: EndStatus;
+  readonly reason: StopReason;
+  /** The guard that held the call; only with the reason `held`. */
+  readonly by?: HoldReason;
+}
+
+export type Decision = RetryDecision | HoldDecision | StopDecision;

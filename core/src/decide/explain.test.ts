@@ -1,10 +1,10 @@
 /** Tests of explanations of decisions. */
 import { expect, test } from "vitest";
-import type { StopReason } from "../errors/stop-reason.ts";
-import { resolvePolicy } from "../policy/policy.ts";
-import type { Decision } from "./decision.ts";
+import type { StopReason } from "../documents/errors.ts";
+import type { Decision } from "./decide.ts";
 import { explain } from "./explain.ts";
 import type { Outcome } from "./outcome.ts";
+import { resolvePolicy } from "./policy.ts";
 
 function explained(outcome: Outcome, decision: Decision): string {
   const history = { attempt: 2, startedAt: 1000, previousDelayMs: 100 };

@@ -3,12 +3,11 @@
  * not retried?".
  */
 
-import type { ServiceReason, StopReason } from "../errors/stop-reason.ts";
-import type { Policy } from "../policy/policy.ts";
-import { formatDuration } from "../text/format.ts";
-import type { CallHistory } from "./decide.ts";
-import type { Decision, HoldReason } from "./decision.ts";
+import type { ServiceReason, StopReason } from "../documents/errors.ts";
+import { formatDuration } from "../documents/format.ts";
+import type { CallHistory, Decision, HoldReason } from "./decide.ts";
 import type { Outcome } from "./outcome.ts";
+import type { Policy } from "./policy.ts";
 
 /** The facts that the decision was based on. */
 export interface ExplainedDecision {

@@ -1,13 +1,17 @@
-/** Tests of outcomes and their classification by a policy. */
+/**
+ * Tests of outcomes and their classification by a policy.
+ * Tests of the texts of stored statuses.
+ */
 import { describe, expect, test } from "vitest";
-import { resolvePolicy } from "../policy/policy.ts";
 import {
   classifyOutcome,
   grpcOutcome,
   type Outcome,
   recordedOutcome,
   statusOutcome,
+  statusText,
 } from "./outcome.ts";
+import { resolvePolicy } from "./policy.ts";
 
 const policy = resolvePolicy({});
 
@@ -16,8 +20,20 @@ describe("statuses", () => {
     expect(classifyOutcome(policy, statusOutcome(status))).toBe("success");
   });
 
-  test.each([408, 425, 500, 502, 503, 504])("%d is transient", (status) => {
-    expect(classifyOutcome(policy, statusOutcome(status))).toBe("transient");
+  test.each([408, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524])(
+    "%d is transient",
+    (status) => {
+      expect(classifyOutcome(policy, statusOutcome(status))).toBe("transient");
+    },
+  );
+
+  test("409 with a wait is as temporary as 503 for the policy", () => {
+    const outcome = statusOutcome(409, 1000);
+    expect(classifyOutcome(policy, outcome)).toBe("transient");
+    const only = (status: number) => resolvePolicy({ retryableStatusCodes: [status] });
+    expect(classifyOutcome(only(503), outcome)).toBe("transient");
+    expect(classifyOutcome(only(409), outcome)).toBe("transient");
+    expect(classifyOutcome(only(500), outcome)).toBe("terminal");
   });
 
   test("429 is throttling", () => {
@@ -100,4 +116,15 @@ describe("the rest", () => {
       classifyOutcome(policy, { kind: "status", status: 503, refused: true, verdict: "throttled" }),
     ).toBe("throttled");
   });
+});
+
+test("an HTTP status is a number, and a gRPC code has a name", () => {
+  expect([200, 503, 0, 14, 16, 17].map(statusText)).toEqual([
+    "200",
+    "503",
+    "OK",
+    "UNAVAILABLE",
+    "UNAUTHENTICATED",
+    "17",
+  ]);
 });

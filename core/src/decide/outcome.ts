@@ -2,8 +2,7 @@
  * Outcome: how one attempt ended, and how a policy classifies it. Library, service and simulator use
  * the same type. `classify.ts` turns thrown errors into outcomes.
  */
-import { type ErrorClass, GRPC_CODES, type GrpcCode } from "../policy/error-classes.ts";
-import type { Policy } from "../policy/policy.ts";
+import { type ErrorClass, GRPC_CODES, type GrpcCode, type Policy } from "./policy.ts";
 
 /** What an outcome means for the next attempt. */
 export type Verdict = "success" | "transient" | "throttled" | "terminal" | "aborted";
@@ -17,6 +16,11 @@ interface OutcomeHints {
   readonly requestId?: string;
   /** A classification by the caller, or by a client that knows more than the status; overrides the lists. */
   readonly verdict?: Verdict;
+  /**
+   * Our own timeout ended the attempt, and the attempt had less time than its policy gives to one. The
+   * caller's deadline says nothing about the destination, so the guards ignore the outcome.
+   */
+  readonly cutShort?: true;
 }
 
 export type Outcome =
@@ -42,6 +46,13 @@ export const ABORTED: Outcome = { kind: "aborted" };
 /** A mistake in the program. A retry would repeat it. */
 export const FAULT: Outcome = { kind: "fault" };
 
+/** The outcome of an attempt that our own timeout has ended after `timeoutMs`, which may be a sum that is not exact. */
+export function timeoutOutcome(policy: Policy, timeoutMs: number, sent = true): Outcome {
+  const { attemptTimeoutMs, totalBudgetMs } = policy;
+  const isCutShort = timeoutMs + 0.5 < Math.min(attemptTimeoutMs, totalBudgetMs);
+  return { kind: "error", errorClass: "timeout", sent, ...(isCutShort && { cutShort: true }) };
+}
+
 /** The outcome of an HTTP response: 2xx is a success, the policy decides about everything else. */
 export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
   if (status >= 200 && status <= 299) return { kind: "success", status };
@@ -66,18 +77,37 @@ export function recordedOutcome(status: number): Outcome {
   return code === "OK" ? SUCCESS : { kind: "grpc", code };
 }
 
+/**
+ * A stored status for people: the number of an HTTP status, or the name of a gRPC code, whose number is
+ * smaller than every HTTP status.
+ */
+export function statusText(status: number): string {
+  return GRPC_CODES[status] ?? String(status);
+}
+
 /** Classifies an outcome under a policy. */
 export function classifyOutcome(policy: Policy, outcome: Outcome): Verdict {
   if (outcome.verdict !== undefined) return outcome.verdict;
   if (outcome.refused && outcome.kind !== "success") return "terminal";
   const { kind } = outcome;
-  if (kind === "status") return verdictByList(policy.retryableStatusCodes, outcome.status, 429);
+  if (kind === "status") return statusVerdict(policy.retryableStatusCodes, outcome);
   if (kind === "error") return verdictByList(policy.retryableErrors, outcome.errorClass);
   if (kind === "grpc") {
     return verdictByList(policy.retryableGrpcCodes, outcome.code, "RESOURCE_EXHAUSTED");
   }
   return VERDICTS[kind];
 }
+
+/**
+ * True if the call has its answer although it did not succeed: a response below 500 that is not worth
+ * another attempt, such as 304 or 404, and that the caller has not classified as a failure.
+ */
+export function isAnswer(outcome: Outcome, verdict: Verdict): boolean {
+  const isFinal = verdict === "terminal" && outcome.verdict === undefined && !outcome.refused;
+  return isFinal && outcome.kind === "status" && outcome.status < 500;
+}
+
+type StatusOutcome = Extract<Outcome, { kind: "status" }>;
 
 /** Verdicts of the outcomes that are in no list of the policy. */
 const VERDICTS = {
@@ -88,7 +118,16 @@ const VERDICTS = {
   abandoned: "transient",
 } as const;
 
-function verdictByList<T>(retryable: readonly T[], seen: T, throttling?: T): Verdict {
+function verdictByList<T>(retryable: readonly T[], seen: T, ...throttling: readonly T[]): Verdict {
   if (!retryable.includes(seen)) return "terminal";
-  return seen === throttling ? "throttled" : "transient";
+  return throttling.includes(seen) ? "throttled" : "transient";
+}
+
+function statusVerdict(
+  retryable: readonly number[],
+  { status, retryAfterMs }: StatusOutcome,
+): Verdict {
+  // 409 with a wait: an earlier request with the same key still runs, which is as temporary as a 503.
+  if (status === 409 && retryAfterMs !== undefined && retryable.includes(503)) return "transient";
+  return verdictByList(retryable, status, 429, 529);
 }

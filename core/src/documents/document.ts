@@ -4,8 +4,7 @@
  * and the simulator refuse the same documents with the same messages.
  */
 import { suggestName } from "#suggest-name";
-import { quote } from "../errors/assert.ts";
-import { type ErrorCode, RedriveError } from "../errors/errors.ts";
+import { type ErrorCode, quote, RedriveError, type RedriveErrorDetails } from "./errors.ts";
 
 /** One problem of a document. */
 export interface FieldProblem {
@@ -21,7 +20,7 @@ export interface FieldProblem {
 /** Returns a description of the expected value, or undefined if the value is good. */
 export interface Rule {
   (value: unknown): string | undefined;
-  /** The arguments the rule was made from. `rule-schema.ts` writes them as JSON Schema. */
+  /** The arguments the rule was made from. `policy-schema.ts` writes them as JSON Schema. */
   readonly parts?: readonly unknown[];
 }
 
@@ -31,8 +30,12 @@ export type Fields = Readonly<Record<string, Rule>>;
 export class DocumentError extends RedriveError {
   readonly problems: readonly FieldProblem[];
 
-  constructor(code: ErrorCode, problems: readonly FieldProblem[]) {
-    super(code, problems.map(({ message }) => message).join("; "));
+  constructor(
+    code: ErrorCode,
+    problems: readonly FieldProblem[],
+    details: RedriveErrorDetails = {},
+  ) {
+    super(code, problems.map(({ message }) => message).join("; "), details);
     this.problems = problems;
   }
 }
@@ -121,4 +124,41 @@ export function fieldProblem(field: string, value: unknown, text: string): Field
 /** A problem of a field that does not have the expected value. */
 export function mustBeProblem(field: string, value: unknown, wanted: string): FieldProblem {
   return fieldProblem(field, value, `${field} must be ${wanted}`);
+}
+
+// The saved state of a guard. The value may come from an older version or from anybody. Each guard declares
+// its fields in a table; a value that does not fit is refused by name.
+
+/** Saved numbers stay within the range in which integers are exact. */
+const MAX_EXACT = Number.MAX_SAFE_INTEGER;
+
+/** An instant: whole epoch ms. */
+export const instantRule: Rule = /* @__PURE__ */ numberRule(0, MAX_EXACT);
+
+/** A counter that only grows. */
+export const countRule: Rule = /* @__PURE__ */ numberRule(0, MAX_EXACT);
+
+/** A measured amount; may be fractional. */
+export const amountRule: Rule = /* @__PURE__ */ numberRule(0, MAX_EXACT, true);
+
+/** A nested part that has its own reader. */
+export const partRule: Rule = () => undefined;
+
+/** The version of every saved guard. A new format gets a new number. */
+export const versionRule: Rule = /* @__PURE__ */ numberRule(1, 1);
+
+/** The rules of a saved value of type `T`: exactly its fields. */
+type SavedFields<T> = { readonly [field in keyof T]: Rule };
+
+/** Returns `saved` as a `T`, or throws `INVALID_ARGUMENT` that names each bad, unknown or absent field. */
+export function readSavedState<T>(name: string, saved: unknown, fields: SavedFields<T>): T {
+  const problems = checkFields(saved, fields, `${name}.`);
+  if (isObject(saved)) {
+    for (const field of Object.keys(fields)) {
+      if (saved[field] !== undefined) continue;
+      problems.push(mustBeProblem(`${name}.${field}`, undefined, "present"));
+    }
+  }
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  return saved as T;
 }

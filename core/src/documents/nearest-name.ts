@@ -1,4 +1,7 @@
-/** Nearest name: finds the known name that a misspelled one probably means. */
+/**
+ * Nearest name: finds the known name that a misspelled one probably means. In a browser, where every byte is
+ * sent to its user, it replaces `suggest-name.ts` (see `imports` in package.json).
+ */
 
 /**
  * The known name that is closest to a misspelled one, if one is close enough. It ignores the value, which
@@ -33,3 +36,5 @@ function editDistance(from: string, to: string): number {
   }
   return row.at(-1) ?? from.length;
 }
+
+export { nearestName as suggestName };

@@ -1,6 +1,6 @@
 /** Feeds garbage to a guard's reader: every bad value in every field must be refused by name. */
 import { expect } from "vitest";
-import { RedriveError } from "../errors/errors.ts";
+import { RedriveError } from "./errors.ts";
 
 const GARBAGE: readonly unknown[] = [
   undefined,

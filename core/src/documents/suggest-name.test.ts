@@ -1,11 +1,9 @@
 /** Suggestions for unknown fields: options of other libraries, with their values, and misspelled names. */
 import { expect, test } from "vitest";
+import { checkPolicy, POLICY_FIELDS } from "../decide/policy.ts";
 import { checkDestination } from "../guards/destination.ts";
-import { checkPolicy, POLICY_FIELDS } from "../policy/policy.ts";
-import { FOREIGN_OPTIONS } from "./foreign-options.ts";
-import { nearestName } from "./nearest-name.ts";
-import { suggestName } from "./suggest-name.ts";
-import { suggestName as inBrowser } from "./suggest-nearest.ts";
+import { suggestName as inBrowser, nearestName } from "./nearest-name.ts";
+import { FOREIGN_OPTIONS, suggestName } from "./suggest-name.ts";
 
 const messageOf = ([problem]: readonly { readonly message: string }[]) => problem?.message;
 

@@ -6,8 +6,17 @@
  * A call that enters gets a *pass*, the number of the breaker's generation, which changes with its
  * state. An outcome with an older pass started in another state and says nothing about this one.
  */
-import { uniformInteger } from "../policy/jitter.ts";
-import { steadyAt } from "../time/steady-time.ts";
+
+import { uniformInteger } from "../decide/jitter.ts";
+import {
+  choiceRule,
+  countRule,
+  instantRule,
+  numberRule,
+  partRule,
+  readSavedState,
+  versionRule,
+} from "../documents/document.ts";
 import {
   advanceWindow,
   BUCKETS_PER_WINDOW,
@@ -15,6 +24,10 @@ import {
   clearWindow,
   countEvent,
   createWindow,
+  restoreWindow,
+  type SavedWindow,
+  saveWindow,
+  steadyAt,
   totalOf,
   type WindowShape,
 } from "./sliding-window.ts";
@@ -58,7 +71,7 @@ export type BreakerState = "CLOSED" | "OPEN" | "HALF_OPEN";
 export type BreakerOutcome = "success" | "failure" | "ignored";
 
 /** The columns that nodes share. */
-export interface BreakerColumns {
+interface BreakerColumns {
   /** OPEN means HALF_OPEN from `openUntil` on. */
   readonly state: BreakerState;
   /** Epoch ms; 0 if it has never been open. */
@@ -306,4 +319,41 @@ export function adoptBreaker(breaker: Breaker, now: number, columns: BreakerColu
   changeState(breaker, state);
   breaker.openUntil = openUntil;
   breaker.openCount = openCount;
+}
+
+/** A breaker as JSON. All instants are absolute, so it has the state that it would have reached by now. */
+export interface SavedBreaker {
+  readonly version: 1;
+  readonly state: BreakerState;
+  readonly openUntil: number;
+  readonly openCount: number;
+  readonly generation: number;
+  readonly probes: number;
+  readonly probeAt: number;
+  readonly successes: number;
+  readonly at: number;
+  readonly window: SavedWindow;
+}
+
+export function saveBreaker(breaker: Breaker): SavedBreaker {
+  const { options, window, ...columns } = breaker;
+  return { version: 1, ...columns, window: saveWindow(window) };
+}
+
+export function restoreBreaker(options: BreakerOptions, value: unknown, now: number): Breaker {
+  const { version, window, ...columns } = readSavedState<SavedBreaker>("breaker", value, {
+    version: versionRule,
+    state: choiceRule("CLOSED", "OPEN", "HALF_OPEN"),
+    openUntil: instantRule,
+    openCount: countRule,
+    generation: numberRule(1, Number.MAX_SAFE_INTEGER),
+    probes: countRule,
+    probeAt: instantRule,
+    successes: countRule,
+    at: instantRule,
+    window: partRule,
+  });
+  const fresh = createBreaker(options, now);
+  const { shape } = fresh.window;
+  return { ...fresh, ...columns, window: restoreWindow("breaker.window", shape, window, now) };
 }

@@ -11,7 +11,7 @@ import {
   leaveConcurrency,
 } from "./concurrency.ts";
 
-export interface Destination {
+interface Destination {
   /** Calls that it serves at once, by seconds since the start. */
   readonly capacity: (second: number) => number;
   /** Calls that it queues beyond that; it refuses the rest at once. */
@@ -19,9 +19,9 @@ export interface Destination {
 }
 
 /** Duration of a call that does not wait. */
-export const SERVICE_MS = 100;
+const SERVICE_MS = 100;
 
-export interface LoadReport {
+interface LoadReport {
   /** The limit at the end of each second. */
   readonly limits: number[];
   /** Calls served in each second. */
@@ -43,7 +43,7 @@ export function saturate(
   let done = 0;
   while (limits.length < seconds) {
     const capacity = destination.capacity(now / 1000);
-    while (enterConcurrency(concurrency, false)) {
+    while (enterConcurrency(concurrency, false, Math.floor(now))) {
       if (underWay.length >= capacity + destination.queue) {
         leaveConcurrency(concurrency, Math.floor(now), false, "dropped", 1);
         break;

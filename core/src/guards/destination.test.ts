@@ -1,8 +1,8 @@
 /** Tests of the destination document: defaults per package, ranges, and rules between its parts. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { presets } from "../decide/presets.ts";
 import { DocumentError } from "../documents/document.ts";
-import { presets } from "../policy/presets.ts";
 import {
   checkDestination,
   type DestinationDocument,
@@ -52,6 +52,7 @@ describe("what is on by default", () => {
       max: 64,
       maxRetries: 64,
       queue: 0,
+      rampFactor: 3,
     });
     expect(destination.retryBudget?.kind).toBe("RATIO");
     expect(destination.retryAfterGate).toEqual({ maxGateMs: 300_000 });
@@ -101,12 +102,12 @@ describe("defaults of parts", () => {
     [
       { concurrency: { algorithm: "GRADIENT", max: 200 } },
       "concurrency",
-      { algorithm: "GRADIENT", max: 200, maxRetries: 200, queue: 0 },
+      { algorithm: "GRADIENT", max: 200, maxRetries: 200, queue: 0, rampFactor: 3 },
     ],
     [
       { concurrency: { max: 10, maxRetries: 2 } },
       "concurrency",
-      { algorithm: "AIMD", max: 10, maxRetries: 2, queue: 0 },
+      { algorithm: "AIMD", max: 10, maxRetries: 2, queue: 0, rampFactor: 3 },
     ],
     [{ hedge: {} }, "hedge", { after: "p95", max: 1, endpoints: [] }],
     [{ hedge: { after: 20, max: 2 } }, "hedge", { after: 20, max: 2, endpoints: [] }],
@@ -277,7 +278,13 @@ test("without a concurrency limit, a Retry-After gate gets one for its ramp that
   const gated = resolveDestination({ retryBudget: false, retryAfterGate: {} });
   expect(gated.concurrency).toBeUndefined();
   expect(guardOptionsOf(gated)).toEqual({
-    concurrency: { algorithm: "FIXED", max: 100_000, maxRetries: 100_000, queue: 1_000_000 },
+    concurrency: {
+      algorithm: "FIXED",
+      max: 100_000,
+      maxRetries: 100_000,
+      queue: 1_000_000,
+      rampFactor: 3,
+    },
   });
   const own = resolveDestination({ retryAfterGate: {}, concurrency: { max: 3 } });
   expect(guardOptionsOf(own).concurrency).toEqual(own.concurrency);

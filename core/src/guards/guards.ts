@@ -3,16 +3,17 @@
  * is off is undefined; the latency is always recorded. `admission.ts` enters and leaves them.
  */
 
-import { partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
+import type { Outcome } from "../decide/outcome.ts";
+import type { Policy } from "../decide/policy.ts";
+import { partRule, readSavedState, versionRule } from "../documents/document.ts";
 import {
-  type AdaptiveRate,
-  type AdaptiveRateOptions,
-  createAdaptiveRate,
-  restoreAdaptiveRate,
-  type SavedAdaptiveRate,
-  saveAdaptiveRate,
-} from "./adaptive-rate.ts";
-import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
+  type Breaker,
+  type BreakerOptions,
+  createBreaker,
+  restoreBreaker,
+  type SavedBreaker,
+  saveBreaker,
+} from "./breaker.ts";
 import {
   type Concurrency,
   type ConcurrencyOptions,
@@ -29,11 +30,17 @@ import {
   saveLatency,
 } from "./latency.ts";
 import {
+  type AdaptiveRate,
+  type AdaptiveRateOptions,
+  createAdaptiveRate,
   createRate,
   type Rate,
   type RateOptions,
+  restoreAdaptiveRate,
   restoreRate,
+  type SavedAdaptiveRate,
   type SavedRate,
+  saveAdaptiveRate,
   saveRate,
 } from "./rate.ts";
 import {
@@ -44,7 +51,6 @@ import {
   type SavedRetryBudget,
   saveRetryBudget,
 } from "./retry-budget.ts";
-import { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
 import {
   createThrottle,
   restoreThrottle,
@@ -162,4 +168,27 @@ function part<Options, Guard>(
 ): Guard | undefined {
   if (options === undefined) return undefined;
   return saved ? restore(options, saved, now) : create(options, now);
+}
+
+// The Retry-After gate: one Retry-After holds every call of a destination, not only the call that received
+// it. The other calls are held for at most `maxGateMs`; then one call is sent first.
+
+export interface GateOptions {
+  /** Maximum time that one response holds other calls. 1 to 86 400 000 ms. Default: 300 000. */
+  readonly maxGateMs: number;
+}
+
+export const GATE_DEFAULTS: GateOptions = { maxGateMs: 300_000 };
+
+/** Until when a response holds every call of its destination; 0 if it does not. */
+export function gateUntil(
+  { maxGateMs }: GateOptions,
+  { respectRetryAfter, maxRetryAfterMs }: Policy,
+  outcome: Outcome,
+  now: number,
+): number {
+  const { retryAfterMs } = outcome;
+  const isAsked = outcome.kind === "status" && (outcome.status === 429 || outcome.status === 503);
+  if (!respectRetryAfter || !isAsked || retryAfterMs === undefined || retryAfterMs <= 0) return 0;
+  return now + Math.min(retryAfterMs, maxRetryAfterMs, maxGateMs);
 }

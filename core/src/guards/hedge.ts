@@ -2,7 +2,7 @@
  * Hedge: when a second copy of a slow call may be sent. The retry budget decides whether it may, and
  * library or simulator race the copies.
  */
-import { type Latency, latencyCalls, quantileMs } from "./latency.ts";
+import { type Latency, latencyCalls, quantileBoundMs } from "./latency.ts";
 
 /** A fixed duration, or a quantile of the destination's own latencies such as "p95". */
 export type HedgeAfter = number | `p${number}`;
@@ -35,5 +35,5 @@ export function hedgeAfterMs(
   const quantile = hedgeQuantile(after);
   if (quantile === undefined) return after as number;
   if (latencyCalls(latency, now) < HEDGE_MIN_SAMPLES) return undefined;
-  return quantileMs(latency, now, quantile);
+  return quantileBoundMs(latency, now, quantile);
 }

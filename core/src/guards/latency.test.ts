@@ -2,13 +2,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
+import { seededRandom } from "../time/virtual.ts";
 import {
   createLatency,
   type Latency,
   latencyCalls,
   medianMs,
+  quantileBoundMs,
   quantileMs,
   recordLatency,
+  recordUnfinished,
   restoreLatency,
   saveLatency,
 } from "./latency.ts";
@@ -136,10 +139,79 @@ describe("caching", () => {
   });
 });
 
+describe("attempts that were aborted", () => {
+  /** Ends drawn from an exponential distribution, cut off as the loser of a hedge is. */
+  function censored(cutMs: (draw: number) => number, count = 40_000): Latency {
+    const random = seededRandom("censored");
+    const latency = createLatency(T0);
+    for (let n = 0; n < count; n++) {
+      const ms = -1000 * Math.log(1 - random.next());
+      const cut = cutMs(random.next());
+      if (cut < ms) recordUnfinished(latency, T0, cut);
+      else recordLatency(latency, T0, ms);
+    }
+    return latency;
+  }
+
+  test.each([0.25, 0.5, 0.9, 0.95, 0.99])(
+    "do not shift the quantile %s, however many there are",
+    (quantile) => {
+      const exact = -1000 * Math.log(1 - quantile);
+      // Half of the attempts that outlast the median are aborted, at any age.
+      const some = censored((draw) => (draw < 0.5 ? 693 + 4000 * draw : 1e9));
+      const bound = quantileBoundMs(some, T0, quantile) ?? 0;
+      expect(Math.abs(bound - exact) / exact).toBeLessThan(0.05);
+      expect(Math.abs((quantileMs(some, T0, quantile) ?? 0) - exact) / exact).toBeLessThan(0.06);
+    },
+  );
+
+  test("weigh on the longer calls: the estimator of Kaplan and Meier, by hand", () => {
+    const latency = recorded([1, 3, 5, 7]);
+    recordUnfinished(latency, T0, 2);
+    recordUnfinished(latency, T0, 4);
+    // Six attempts. After 1 ms 5/6 are left; after 3 ms 3/4 of those; after 5 ms half of those.
+    const shareAt = [1 / 6, 1 - (5 / 6) * (3 / 4), 1 - (5 / 6) * (3 / 4) * (1 / 2)];
+    for (const [index, share] of shareAt.entries()) {
+      expect(quantileMs(latency, T0, share - 0.001)).toBe(2 * index + 1);
+      expect(quantileMs(latency, T0, share + 0.001)).toBe(2 * index + 3);
+    }
+  });
+
+  test("that are longer than every call end the quantiles: nothing more is known", () => {
+    const latency = recorded([1, 2]);
+    for (let n = 0; n < 8; n++) recordUnfinished(latency, T0, 20);
+    expect([quantileMs(latency, T0, 0.2), quantileMs(latency, T0, 0.95)]).toEqual([2, 20]);
+  });
+
+  test("are not calls, and do not count without one", () => {
+    const latency = createLatency(T0);
+    recordUnfinished(latency, T0, 20);
+    expect([latencyCalls(latency, T0), medianMs(latency, T0)]).toEqual([0, undefined]);
+  });
+
+  test("are forgotten like calls", () => {
+    const latency = recorded([10]);
+    for (let n = 0; n < 9; n++) recordUnfinished(latency, T0, 20);
+    recordLatency(latency, T0 + 31_000, 10);
+    expect(medianMs(latency, T0 + 31_000)).toBe(20);
+    expect(medianMs(latency, T0 + 60_000)).toBe(10);
+  });
+
+  test("make a quantile stale as calls do", () => {
+    const latency = recorded(new Array<number>(80).fill(8));
+    expect(quantileMs(latency, T0, 0.95)).toBe(8);
+    for (let n = 0; n < 10; n++) recordUnfinished(latency, T0, 5);
+    recordLatency(latency, T0, 20);
+    expect(quantileMs(latency, T0, 0.99)).toBe(20);
+  });
+});
+
 describe("save and restore", () => {
   test("a restored histogram agrees with the saved one and expires like it", () => {
     const latency = recorded([8, 9, 500], T0);
+    recordUnfinished(latency, T0, 300);
     recordLatency(latency, T0 + 31_000, 20);
+    recordUnfinished(latency, T0 + 31_000, 2);
     const restored = restoreLatency(JSON.parse(JSON.stringify(saveLatency(latency))));
     expect(saveLatency(restored)).toEqual(saveLatency(latency));
     for (const now of [T0 + 31_000, T0 + 59_999, T0 + 60_000, T0 + 90_000]) {
@@ -147,6 +219,12 @@ describe("save and restore", () => {
         expect(quantileMs(restored, now, quantile)).toBe(quantileMs(latency, now, quantile));
       }
     }
+  });
+
+  test("a state of an older version has no aborted attempts", () => {
+    const { unfinished, ...older } = saveLatency(recorded([8, 9, 500], T0));
+    expect(unfinished).toEqual([]);
+    expect(medianMs(restoreLatency(older), T0)).toBe(9);
   });
 
   test("garbage is refused by name", () => {

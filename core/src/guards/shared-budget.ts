@@ -1,31 +1,21 @@
 /**
- * Shared budget: the retry budget that the members of a group (the tenants of a service) share. A
- * member with any number of failing destinations leaves tokens for the others.
- *
- * RATIO is divided by `fair-share.ts`: one member may use the whole limit, and all members together
- * may use an eighth more (exactly: a seventh of the limit). So a member that has not retried gets
- * tokens at once, and members that need more than their part get equal parts.
- *
- * Only successes refill the buckets of the other kinds, so the failures of one member would empty
- * them for all. Each member has its own bucket.
+ * Shared budget: the retry budget that the members of a group (the tenants of a service) or several nodes
+ * share. A member with any number of failing destinations leaves tokens for the others.
  */
-import { fairRoom } from "./fair-share.ts";
-import { type BudgetPlace, shareBudget } from "./fleet-budget.ts";
 import {
   allowedRetries,
-  type RatioBudget,
-  ratioLeaving,
-  ratioStepAt,
-  ratioUsed,
-  takeRatioToken,
-} from "./ratio-budget.ts";
-import {
   budgetAllows,
   budgetReadyAt,
   countFirstAttempt,
   createRetryBudget,
+  floorOf,
+  type RatioBudget,
+  type RatioBudgetOptions,
   type RetryBudget,
   type RetryBudgetOptions,
+  ratioLeaving,
+  ratioStepAt,
+  ratioUsed,
   recordBudgetFailure,
   recordBudgetSuccess,
   restoreRetryBudget,
@@ -33,6 +23,7 @@ import {
   type SavedRetryBudget,
   saveRetryBudget,
   TRIAL_EVERY_MS,
+  takeRatioToken,
   takeRetryToken,
   takeTrial,
   trialReadyAt,
@@ -76,6 +67,14 @@ export class BudgetShare {
   }
 }
 
+/**
+ * RATIO is divided by `fairRoom`: one member may use the whole limit, and all members together may use an
+ * eighth more (exactly: a seventh of the limit). So a member that has not retried gets tokens at once, and
+ * members that need more than their part get equal parts.
+ *
+ * Only successes refill the buckets of the other kinds, so the failures of one member would empty them for
+ * all. Each member has its own bucket.
+ */
 export class SharedBudget {
   /** RATIO: all members together. Otherwise: the bucket of the first member. */
   readonly whole: RetryBudget;
@@ -214,4 +213,89 @@ function isUnused(own: RetryBudget, now: number): boolean {
     case "GRPC":
       return own.milliTokens === 1000 * own.options.maxTokens;
   }
+}
+
+// The part of a retry budget that one of several nodes uses. A ratio of first attempts divides itself,
+// because each node counts its own. The minimum and the buckets are divided by the number of nodes.
+
+/** The place of this node among the nodes that share a budget. */
+export interface BudgetPlace {
+  /** At least 1. */
+  readonly nodes: number;
+  /** The largest number of nodes since one window ago. */
+  readonly maxNodes: number;
+  /** This node has joined others, which may have used the whole budget within the last window. */
+  readonly isNew: boolean;
+  /** The retries of the minimum that were reserved for this node within the last window. */
+  readonly reserved: number;
+}
+
+/** Limits the budget to the part of this node. `options` are those of the whole budget. */
+export function shareBudget(
+  budget: RetryBudget,
+  options: RetryBudgetOptions,
+  place: BudgetPlace,
+): void {
+  if (budget.kind === "RATIO" && options.kind === "RATIO") {
+    budget.floor = ownFloor(options, place);
+  } else if (budget.kind === "TOKENS" && options.kind === "TOKENS") {
+    // A bucket that cannot pay for one retry would allow none, however long nothing fails.
+    const minTokens = Math.max(options.costPerRetry, options.costPerThrottle);
+    const maxTokens = Math.max(minTokens, options.maxTokens / place.nodes);
+    budget.tokens = (budget.tokens * maxTokens) / budget.options.maxTokens;
+    budget.options = { ...options, maxTokens };
+  } else if (budget.kind === "GRPC" && options.kind === "GRPC") {
+    const maxTokens = Math.max(1, options.maxTokens / place.nodes);
+    budget.milliTokens = (budget.milliTokens * maxTokens) / budget.options.maxTokens;
+    budget.options = { ...options, maxTokens };
+  }
+}
+
+/**
+ * The part of the minimum. When the nodes change, a node may use a larger part only after a window,
+ * because the others may have used theirs.
+ */
+function ownFloor(options: RatioBudgetOptions, { maxNodes, isNew, reserved }: BudgetPlace): number {
+  if (isNew) return 0;
+  if (maxNodes === 1) return floorOf(options);
+  return isDivisible(options, maxNodes) ? Math.floor(floorOf(options) / maxNodes) : reserved;
+}
+
+/** Does every node get at least one retry of the minimum? Otherwise nodes reserve them one by one. */
+function isDivisible(options: RatioBudgetOptions, nodes: number): boolean {
+  return floorOf(options) >= nodes;
+}
+
+/** The rate of retries to reserve, if the minimum cannot be divided; undefined: it can, or is none. */
+export function reservedRetries(
+  options: RetryBudgetOptions,
+  maxNodes: number,
+): { readonly perSecond: number; readonly burst: number } | undefined {
+  if (options.kind !== "RATIO" || maxNodes === 1 || isDivisible(options, maxNodes))
+    return undefined;
+  const floor = Math.floor(floorOf(options));
+  // With a burst of 1, a window has at most as many as it has intervals.
+  return floor === 0 ? undefined : { perSecond: (1000 * floor) / options.windowMs, burst: 1 };
+}
+
+// Fair share: how much of a shared limit one member (a tenant) may still take. A member may use at
+// most seven times what is free. So one busy member uses up to seven eighths of the limit, two use
+// up to seven fifteenths each, and so on: members that need more than their part get equal parts, an
+// unused part is available to the others, and something is free for the next member. The sum
+// never exceeds the limit. This is the dynamic threshold of shared packet buffers (Choudhury and
+// Hahne, 1998).
+
+/** A larger number wastes less of the limit, and leaves less for the next member at once. */
+const MAX_TIMES_FREE = 7;
+
+/**
+ * The number of units that a member may take now, one after the other. A member that has none gets at
+ * least one if one is free. The last free unit is for such a member.
+ */
+export function fairRoom(limit: number, used: number, own: number): number {
+  const free = Math.floor(limit - used);
+  if (free < 1) return 0;
+  // Unit n may be taken if (own + n - 1) < 7 x (free - n).
+  const room = Math.ceil((MAX_TIMES_FREE * free - own + 1) / (MAX_TIMES_FREE + 1)) - 1;
+  return Math.max(room, own === 0 ? 1 : 0);
 }

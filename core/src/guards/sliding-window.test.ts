@@ -1,4 +1,7 @@
-/** Tests of the sliding window, against a plain list of events. */
+/**
+ * Tests of the sliding window, against a plain list of events.
+ * Tests of steady time: a late reading changes nothing, and a clock set back is followed.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { refusalOf } from "../documents/saved-state.testing.ts";
@@ -9,7 +12,9 @@ import {
   countOfAge,
   createWindow,
   restoreWindow,
+  STALE_READING_MS,
   saveWindow,
+  steadyAt,
   tickAt,
   totalOf,
   uncountEvent,
@@ -200,4 +205,20 @@ describe("save and restore", () => {
     expect(refusalOf(restore({ ...saved, windowMs: "5 s" }))).toContain("w.windowMs must be");
     expect(refusalOf(restore(null))).toBe("w must be an object, got null");
   });
+});
+
+test("time that moves on is followed", () => {
+  expect(steadyAt(5000, 5000)).toBe(5000);
+  expect(steadyAt(5000, 5001)).toBe(5001);
+  expect(steadyAt(5000, 9_999_999)).toBe(9_999_999);
+});
+
+test("a late reading of up to a second changes nothing", () => {
+  expect(steadyAt(5000, 4999)).toBe(5000);
+  expect(steadyAt(5000, 5000 - STALE_READING_MS)).toBe(5000);
+});
+
+test("a clock set back further than that is followed", () => {
+  expect(steadyAt(5000, 4999 - STALE_READING_MS)).toBe(3999);
+  expect(steadyAt(9_999_999, 0)).toBe(0);
 });

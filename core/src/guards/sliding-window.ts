@@ -1,11 +1,10 @@
 /**
  * Sliding window: counts the events of the last milliseconds, in a ring of buckets with running totals.
  * It expires by time, not by calls, so an event from a minute ago never counts in a window of five
- * seconds. The cost of a step does not depend on the number of events.
+ * seconds. The cost of a step does not depend on the number of events. `steadyAt` gives the instants that
+ * all guards use.
  */
-import { listRule } from "../documents/document.ts";
-import { countRule, instantRule, readSavedState } from "../documents/saved-state.ts";
-import { steadyAt } from "../time/steady-time.ts";
+import { countRule, instantRule, listRule, readSavedState } from "../documents/document.ts";
 
 /** A window has this many buckets, so an event leaves it at most a tenth early. */
 export const BUCKETS_PER_WINDOW = 10;
@@ -160,4 +159,19 @@ export function restoreWindow(
     add(window.totals, kind, count);
   });
   return window;
+}
+
+// Callers may pass an instant that is late or repeated, or one from a clock that was set back. No guard may
+// crash, run backwards or stop for an hour because of that.
+
+/** A step back of at most this is a late reading. A longer one means that the clock was set back. */
+export const STALE_READING_MS = 1000;
+
+/**
+ * The instant for a guard that last saw `lastAt`. After a late reading it stays at `lastAt`. If the
+ * clock was set back, the guard follows it: it shifts its own instants by the step, as if no time had
+ * passed.
+ */
+export function steadyAt(lastAt: number, now: number): number {
+  return now < lastAt && lastAt - now <= STALE_READING_MS ? lastAt : now;
 }

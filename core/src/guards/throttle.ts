@@ -8,7 +8,7 @@
  * calls to a healthy server, because no accept can have arrived yet. A request that is refused locally
  * counts at once, as in the book.
  */
-import { partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
+import { partRule, readSavedState, versionRule } from "../documents/document.ts";
 import {
   advanceWindow,
   BUCKETS_PER_WINDOW,

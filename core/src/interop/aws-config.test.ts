@@ -1,8 +1,17 @@
-/** Tests of reading and writing the retry settings of `~/.aws/config`. */
+/**
+ * Tests of reading and writing the retry settings of `~/.aws/config`.
+ * Tests of the INI parser for `~/.aws/config`.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { exportAws, importAws } from "./aws-config.ts";
-import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
+import {
+  awsAdaptive,
+  awsLegacy,
+  awsStandard,
+  exportAws,
+  importAws,
+  parseIni,
+} from "./aws-config.ts";
 import { expectImportOrRefusal } from "./config-reader.testing.ts";
 
 const FILE = `# made by hand
@@ -174,4 +183,40 @@ describe("exportAws", () => {
     expect(exportAws({}, {}, { profile: "old one" }).text).toMatch(/^\[profile "old one"\]\n/);
     expect(() => exportAws({}, {}, { profile: "a]b" })).toThrow(/^profile must be a name without/);
   });
+});
+
+const valuesOf = (text: string, heading = "a") =>
+  Object.fromEntries(parseIni(text).get(heading) ?? []);
+
+test("reads sections with their values, with any line breaks", () => {
+  const text = "[a]\nx=1\r\ny = two words \r[ b ]  ; of others\nx=3";
+  expect(valuesOf(text)).toEqual({ x: "1", y: "two words" });
+  expect(valuesOf(text, "b")).toEqual({ x: "3" });
+});
+
+test("ignores comments, blank lines and indented blocks", () => {
+  expect(valuesOf("# one\n; two\n\n[a]\ns3 =\n  x = 1\n\ty = 2\n   # three\nz = 3")).toEqual({
+    s3: "",
+    z: "3",
+  });
+});
+
+test("removes a comment from a value only after a blank", () => {
+  expect(valuesOf("[a]\nx = 1 # one\ny = 2#two\nz = 3 ;three")).toEqual({
+    x: "1",
+    y: "2#two",
+    z: "3",
+  });
+});
+
+test("the last of several equal names counts, also in a section that starts twice", () => {
+  expect(valuesOf("[a]\nX=1\nx=2\n[b]\n[a]\ny=3")).toEqual({ x: "2", y: "3" });
+});
+
+test.each([
+  ["[a]\n=1", 'line 2 must be a [section] or name = value, got "=1"'],
+  ["[a", 'line 1 must be a [section] or name = value, got "[a"'],
+  ["x=1", 'line 1 must come after a [section], got "x=1"'],
+])("refuses %j", (text, message) => {
+  expect(() => parseIni(text)).toThrow(message);
 });

@@ -1,16 +1,13 @@
 /**
  * AWS config: reads and writes the two retry settings of `~/.aws/config`, `retry_mode` and
- * `max_attempts`. A mode is a name for constants; they are those of the catalog since retry behavior
- * 2.1. Notes report what a mode cannot express.
+ * `max_attempts`. A mode is a name for constants: those of retry behavior 2.1, which are also entries of the
+ * catalog. Notes report what a mode cannot express.
  */
-
+import { power } from "../decide/backoff.ts";
+import { type Policy, type PolicyDocument, resolvePolicy } from "../decide/policy.ts";
+import { quote, RedriveError } from "../documents/errors.ts";
 import { nearestName } from "../documents/nearest-name.ts";
-import { quote } from "../errors/assert.ts";
-import { RedriveError } from "../errors/errors.ts";
-import { power } from "../policy/backoff.ts";
-import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
-import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
-import type { CatalogEntry } from "./catalog/entry.ts";
+import { type CatalogEntry, entry, UNBOUNDED, unbounded } from "./catalog-entry.ts";
 import {
   addLostNote,
   clampWithNote,
@@ -20,7 +17,6 @@ import {
   readText,
   refuse,
 } from "./config-reader.ts";
-import { type IniSection, parseIni } from "./ini.ts";
 
 export type AwsRetryMode = "legacy" | "standard" | "adaptive";
 
@@ -29,12 +25,126 @@ export interface AwsTarget {
   readonly profile?: string;
 }
 
-export interface AwsExport {
+interface AwsExport {
   /** One section of `~/.aws/config`. */
   readonly text: string;
   /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
+
+// The defaults of the AWS SDKs: the three modes, before and since "retry behavior 2.1" of November 2026.
+
+const SEEN = "2026-11-15";
+
+const ERROR_CODES =
+  "The SDK also reads the error code in the body (for example ThrottlingException with status 400); a policy only reads the status.";
+const EVERY_METHOD =
+  "The SDK repeats every operation, including POST; Redrive repeats a POST only with an idempotency key or if it is declared idempotent.";
+const BOUNDED_HINT =
+  "The SDK limits Retry-After to between its own wait and 5 s more; Redrive waits as long as the server asks.";
+const DYNAMODB =
+  "DynamoDB has 4 attempts and a base of 25 ms since 2.1; these are the figures of the other services.";
+const PYTHON_BASE =
+  "The Python SDK waited from a base of 1 s, throttled or not; these are the figures of the JavaScript SDK.";
+const HALVES =
+  "The SDK measures its rate in half seconds and also slows first attempts; the destination's `rate.adaptive` does both.";
+
+const standardPolicy = {
+  ...UNBOUNDED,
+  maxAttempts: 3,
+  initialDelayMs: 50,
+  throttleDelayMs: 1000,
+  maxDelayMs: 20_000,
+  retryableStatusCodes: [429, 500, 502, 503, 504],
+  retryableErrors: ["timeout", "connect", "reset", "dns"],
+} as const;
+
+const standardBudget = {
+  kind: "TOKENS",
+  maxTokens: 500,
+  costPerRetry: 14,
+  costPerThrottle: 5,
+  refillPerSuccess: 1,
+} as const;
+
+export const awsStandard: CatalogEntry = entry({
+  id: "aws-standard",
+  title: "AWS SDK, standard mode",
+  version: "retry behavior 2.1",
+  date: SEEN,
+  source: "@smithy/core@3.40.0 dist-es/submodules/retry/util-retry/StandardRetryStrategy.js",
+  policy: standardPolicy,
+  destination: { retryBudget: standardBudget },
+  differs: [BOUNDED_HINT, ERROR_CODES, EVERY_METHOD, DYNAMODB, unbounded("The SDK")],
+});
+
+export const awsAdaptive: CatalogEntry = entry({
+  id: "aws-adaptive",
+  title: "AWS SDK, adaptive mode",
+  version: "retry behavior 2.1",
+  date: SEEN,
+  source: "@smithy/core@3.40.0 dist-es/submodules/retry/util-retry/AdaptiveRetryStrategy.js",
+  policy: standardPolicy,
+  destination: { retryBudget: standardBudget, rate: { adaptive: true } },
+  differs: [HALVES, BOUNDED_HINT, ERROR_CODES, EVERY_METHOD, DYNAMODB, unbounded("The SDK")],
+});
+
+const beforePolicy = { ...standardPolicy, initialDelayMs: 100, throttleDelayMs: 500 } as const;
+const beforeBudget = { ...standardBudget, costPerRetry: 10 } as const;
+
+const awsStandardBefore: CatalogEntry = entry({
+  id: "aws-standard-before-2.1",
+  title: "AWS SDK, standard mode",
+  version: "before retry behavior 2.1",
+  date: SEEN,
+  source: "@smithy/core@3.30.0 dist-es/submodules/retry/util-retry/retries-2026-config.js",
+  policy: beforePolicy,
+  destination: { retryBudget: beforeBudget },
+  differs: [PYTHON_BASE, BOUNDED_HINT, ERROR_CODES, EVERY_METHOD, unbounded("The SDK")],
+});
+
+const awsAdaptiveBefore: CatalogEntry = entry({
+  id: "aws-adaptive-before-2.1",
+  title: "AWS SDK, adaptive mode",
+  version: "before retry behavior 2.1",
+  date: SEEN,
+  source: "@smithy/core@3.30.0 dist-es/submodules/retry/util-retry/AdaptiveRetryStrategy.js",
+  policy: beforePolicy,
+  destination: { retryBudget: beforeBudget, rate: { adaptive: true } },
+  differs: [HALVES, PYTHON_BASE, BOUNDED_HINT, ERROR_CODES, EVERY_METHOD, unbounded("The SDK")],
+});
+
+export const awsLegacy: CatalogEntry = entry({
+  id: "aws-legacy",
+  title: "AWS SDK for Python and AWS CLI, legacy mode",
+  version: "botocore 1.43.107",
+  date: SEEN,
+  source: "botocore@1.43.107 botocore/data/_retry.json and botocore/retryhandler.py",
+  policy: {
+    ...UNBOUNDED,
+    maxAttempts: 5,
+    initialDelayMs: 1000,
+    maxDelayMs: 8000,
+    retryableStatusCodes: [429, 500, 502, 503, 504, 509],
+    retryableErrors: ["timeout", "connect", "reset", "dns"],
+    respectRetryAfter: false,
+  },
+  differs: [
+    "Legacy has no cap: 8 s is the ceiling of its last wait, so it is the cap here.",
+    "Legacy differs between SDKs, and DynamoDB has ten attempts from a base of 50 ms without jitter.",
+    "The SDK limits connecting and each idle time of the socket to 60 s, not the attempt or the call.",
+    ERROR_CODES,
+    EVERY_METHOD,
+  ],
+});
+
+export const awsEntries: readonly CatalogEntry[] = [
+  awsLegacy,
+  awsStandardBefore,
+  awsStandard,
+  awsAdaptiveBefore,
+  awsAdaptive,
+];
 
 const MODES: Readonly<Record<AwsRetryMode, CatalogEntry>> = {
   legacy: awsLegacy,
@@ -158,4 +268,51 @@ function noteBudget(notes: string[], mode: AwsRetryMode, { retryBudget }: Destin
   const isOwn = JSON.stringify({ ...own, ...retryBudget }) === JSON.stringify(own);
   if (retryBudget !== false && isOwn) return;
   notes.push(`AWS's ${mode} mode has its own retry budget: 500 tokens, 14 per retry.`);
+}
+
+// The file format of `~/.aws/config`: sections, `name = value`, comments, and nested blocks, which are
+// indented and ignored.
+
+/** Names are in lower case. If a value is given twice, the last one counts. */
+type IniSection = ReadonlyMap<string, string>;
+
+/** A larger file is not a configuration. */
+const MAX_CHARACTERS = 1_000_000;
+
+/** Sections by their heading, as written between the brackets. */
+export function parseIni(text: string): ReadonlyMap<string, IniSection> {
+  if (text.length > MAX_CHARACTERS) {
+    fail(`the file must have at most ${MAX_CHARACTERS} characters, got ${text.length}`);
+  }
+  const sections = new Map<string, Map<string, string>>();
+  let current: Map<string, string> | undefined;
+  text.split(/\r\n|[\r\n]/).forEach((line, index) => {
+    const heading = /^\[([^\]]*)\]\s*([#;].*)?$/.exec(line)?.[1]?.trim();
+    if (heading !== undefined) {
+      current = sections.get(heading) ?? new Map();
+      sections.set(heading, current);
+    } else if (!isPassedOver(line)) {
+      addValue(current, line, index + 1);
+    }
+  });
+  return sections;
+}
+
+/** Blank lines, comments, and indented lines, which belong to the value above. */
+function isPassedOver(line: string): boolean {
+  return /^(\s|[#;]|$)/.test(line);
+}
+
+function addValue(section: Map<string, string> | undefined, line: string, number: number): void {
+  const equals = line.indexOf("=");
+  if (equals < 1) fail(`line ${number} must be a [section] or name = value, got ${quote(line)}`);
+  if (section === undefined) fail(`line ${number} must come after a [section], got ${quote(line)}`);
+  const name = line.slice(0, equals).trim().toLowerCase();
+  // A comment after a value needs a blank before it; otherwise it is part of the value.
+  const value = line.slice(equals + 1).replace(/\s[#;].*$/, "");
+  section.set(name, value.trim());
+}
+
+function fail(message: string): never {
+  throw new RedriveError("INVALID_IMPORT", message);
 }

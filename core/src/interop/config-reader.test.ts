@@ -1,9 +1,14 @@
-/** Tests of reading single values of other systems' configurations. */
+/**
+ * Tests of reading single values of other systems' configurations.
+ * Tests of the two spellings of protocol buffers in JSON.
+ */
 import { describe, expect, test } from "vitest";
 import {
   addLostNote,
   clampWithNote,
+  fieldOf,
   imported,
+  numberOf,
   readInteger,
   readList,
   readObject,
@@ -60,4 +65,17 @@ test("an import whose fields do not fit together is refused", () => {
   expect(() => imported({ maxDelayMs: 1 }, {}, [])).toThrow(
     "as a policy of Redrive maxDelayMs must be at least initialDelayMs (100), got 1",
   );
+});
+
+test("a field is found in snake_case and in camelCase, snake_case first", () => {
+  expect(fieldOf({ retry_on: 1 }, "retry_on")).toBe(1);
+  expect(fieldOf({ retryOn: 2 }, "retry_on")).toBe(2);
+  expect(fieldOf({ retryOn: 2, retry_on: 1 }, "retry_on")).toBe(1);
+  expect(fieldOf({}, "constructor")).toBeUndefined();
+});
+
+test("a number is found with and without its wrapper", () => {
+  expect(numberOf({ value: 3 })).toBe(3);
+  expect(numberOf(3)).toBe(3);
+  expect(numberOf(undefined)).toBeUndefined();
 });

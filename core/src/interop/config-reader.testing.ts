@@ -4,10 +4,10 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
+import { checkPolicy } from "../decide/policy.ts";
 import { isObject } from "../documents/document.ts";
-import { RedriveError } from "../errors/errors.ts";
+import { RedriveError } from "../documents/errors.ts";
 import { checkDestination } from "../guards/destination.ts";
-import { checkPolicy } from "../policy/policy.ts";
 import type { Imported } from "./config-reader.ts";
 
 /** The import is a valid policy with notes in full sentences, or the refusal is an INVALID_IMPORT. */

@@ -3,13 +3,11 @@
  * gives an `INVALID_IMPORT` that names the field and quotes the value. A setting that can be read but
  * not kept becomes a note, for a person to check.
  */
-
+import { checkPolicy, type PolicyDocument } from "../decide/policy.ts";
 import { isObject } from "../documents/document.ts";
-import { quote } from "../errors/assert.ts";
-import { RedriveError } from "../errors/errors.ts";
+import { quote, RedriveError } from "../documents/errors.ts";
+import { parseDuration } from "../documents/format.ts";
 import type { DestinationDocument } from "../guards/destination.ts";
-import { checkPolicy, type PolicyDocument } from "../policy/policy.ts";
-import { parseDuration } from "../time/duration.ts";
 
 /** A destination without its policy: the guards. */
 export type DestinationParts = Omit<DestinationDocument, "policy">;
@@ -106,4 +104,22 @@ export function addLostNote(
     .filter(([name, value]) => value !== undefined && value !== false && !kept.includes(name))
     .map(([name]) => name);
   if (lost.length > 0) notes.push(`${system} cannot express ${lost.join(", ")}; left out.`);
+}
+
+// Protocol buffers in JSON: a field has two spellings, snake_case and camelCase, and a number may be in a
+// wrapper. Readers of such configurations use these functions and see one form.
+
+/** The value of a field named in snake_case, in either spelling. */
+export function fieldOf(part: Part, name: string): unknown {
+  const camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return own(part, name) ?? own(part, camel);
+}
+
+function own(part: Part, name: string): unknown {
+  return Object.hasOwn(part, name) ? part[name] : undefined;
+}
+
+/** The value inside a wrapper such as UInt32Value or Percent, or the value itself. */
+export function numberOf(value: unknown): unknown {
+  return isObject(value) && Object.hasOwn(value, "value") ? value["value"] : value;
 }

@@ -3,10 +3,8 @@
  * systems, and lists the defaults of those systems.
  */
 export { type AwsRetryMode, type AwsTarget, exportAws, importAws } from "./aws-config.ts";
-export { catalog, catalogEntry } from "./catalog/catalog.ts";
-export type { CatalogEntry } from "./catalog/entry.ts";
+export { catalog, catalogEntry } from "./catalog.ts";
+export type { CatalogEntry } from "./catalog-entry.ts";
 export type { DestinationParts, Imported } from "./config-reader.ts";
-export { importEnvoy } from "./envoy-config.ts";
-export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
-export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
-export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";
+export { type EnvoyRoute, exportEnvoy, importEnvoy } from "./envoy-config.ts";
+export { exportGrpc, type GrpcServiceConfig, type GrpcTarget, importGrpc } from "./grpc-config.ts";

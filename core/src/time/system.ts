@@ -2,10 +2,14 @@
  * System: the real clock and real randomness. Only this file reads `Date`, timers and `Math.random`.
  * Core has no DOM or Node types, so this file declares the functions that it needs.
  */
-import type { AbortSignalLike } from "./abort.ts";
-import type { Cancel, Clock, TimeSource } from "./clock.ts";
-import type { Random } from "./random.ts";
-import { sleepOn } from "./sleep.ts";
+import {
+  type AbortSignalLike,
+  type Cancel,
+  type Clock,
+  type Random,
+  sleepOn,
+  type TimeSource,
+} from "./clock.ts";
 
 interface Timer {
   readonly unref?: () => void;
@@ -14,12 +18,19 @@ interface Timer {
 declare const performance: { now(): number };
 declare function setTimeout(fn: () => void, ms?: number): Timer;
 declare function clearTimeout(timer: Timer | undefined): void;
-declare const globalThis: { setImmediate?: (fn: () => void) => void };
-declare const crypto: {
+declare const globalThis: {
+  setImmediate?: (fn: () => void) => void;
+  /** React Native does not have it. */
+  crypto?: Crypto;
+};
+
+interface Crypto {
   getRandomValues(bytes: Uint8Array): Uint8Array;
   /** Pages that did not come over TLS do not have it. */
   randomUUID?(): string;
-};
+}
+
+declare const crypto: Crypto;
 
 /** Runtimes store timer durations in 32 bits and fire longer ones at once. Longer alarms are re-armed. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -80,10 +91,12 @@ export function systemBytes(count: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(count));
 }
 
-/** A unique, unguessable id: a UUID, version 4 (RFC 9562). */
+/** A unique id: a UUID, version 4 (RFC 9562). Nobody can guess it, except in a runtime without `crypto`. */
 export function systemId(): string {
+  const { crypto: own } = globalThis;
+  if (own === undefined) return idOf(Uint8Array.from({ length: 16 }, () => Math.random() * 256));
   // Many times faster: the runtime draws the random bytes of many ids at once.
-  return crypto.randomUUID?.() ?? idOf(systemBytes(16));
+  return own.randomUUID?.() ?? idOf(systemBytes(16));
 }
 
 function idOf(bytes: Uint8Array): string {

@@ -2,10 +2,8 @@
  * Virtual: a clock that tests move by hand, and random numbers from a seed. Tests, the simulator and
  * the simulation of the service use them: the same seed gives the same instants in every engine.
  */
-import { assertRange } from "../errors/assert.ts";
-import type { Cancel, Clock } from "./clock.ts";
-import type { Random } from "./random.ts";
-import { sleepOn } from "./sleep.ts";
+import { assertRange } from "../documents/errors.ts";
+import { type Cancel, type Clock, type Random, sleepOn } from "./clock.ts";
 
 interface Alarm {
   readonly at: number;

@@ -14,9 +14,9 @@ export {
   type StopReason,
   type Verdict,
 } from "@redrive/core";
+export { NonRetryableError } from "./call/call.ts";
 export type { CallEvent, CallEventType, CallListener } from "./call/call-event.ts";
 export { explain } from "./call/explain.ts";
-export { NonRetryableError } from "./call/non-retryable-error.ts";
 export type {
   AttemptContext,
   AttemptResult,
@@ -24,6 +24,7 @@ export type {
   CallableRequest,
   CallOptions,
   Classify,
+  ClassifyAny,
   Fallback,
   FallbackContext,
   HandOff,
@@ -37,14 +38,18 @@ export {
   type DestinationInput,
   type DestinationWiring,
   destination,
+  sharedBudget,
+  type Wrapped,
+  type WrappedFunction,
 } from "./destination/destination.ts";
 export { type HedgeOptions, hedge } from "./destination/hedge.ts";
+export type { DestinationStats, SavedState } from "./destination/keyed-guards.ts";
 export { type LastGoodOptions, lastGood } from "./destination/last-success-fallback.ts";
-export type { SavedState } from "./destination/saved-state.ts";
-export { sharedBudget } from "./destination/shared-budget.ts";
-export type { DestinationStats } from "./destination/stats.ts";
-export type { WrappedFunction } from "./destination/wrapped-function.ts";
-export { createFetch } from "./http/fetch.ts";
-export type { FetchOptions, RedriveFetch, RedriveInit } from "./http/fetch-options.ts";
-export type { HeadersLike } from "./http/hop-headers.ts";
-export { incoming, outside } from "./http/incoming.ts";
+export {
+  createFetch,
+  type FetchOptions,
+  type RedriveFetch,
+  type RedriveInit,
+} from "./http/fetch.ts";
+export type { HeadersLike, Trust } from "./http/hop-headers.ts";
+export { type IncomingOptions, incoming, outside } from "./http/incoming.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { virtualClock } from "@redrive/core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
-import type { EngineEvent } from "./engine/events/engine-event.ts";
+import type { EngineEvent } from "./engine/events.ts";
 import type { RetryTask } from "./model/task.ts";
 import type { Redrive } from "./redrive.ts";
 

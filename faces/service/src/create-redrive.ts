@@ -8,26 +8,24 @@ import { BlobCollector } from "./bodies/blob-collector.ts";
 import { Bodies } from "./bodies/bodies.ts";
 import { openServiceBlobs } from "./bodies/open-blobs.ts";
 import { memoize } from "./collections/bounded-cache.ts";
-import { checkTarget } from "./deliver/address-guard/target.ts";
-import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
-import { createBrokerSender } from "./deliver/brokers/broker-sender.ts";
+import type { TargetPolicy } from "./deliver/address-guard.ts";
+import { createBrokerSender } from "./deliver/broker-sender.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
-import { createGrpcSender } from "./deliver/grpc/grpc-sender.ts";
-import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.ts";
+import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/failure.ts";
+import { createGrpcSender } from "./deliver/grpc.ts";
+import { checkTarget } from "./deliver/target.ts";
 import { deliverTasks } from "./deliver-tasks.ts";
 import { Engine } from "./engine/engine.ts";
-import { openSecrets, sha256 } from "./intake/secrets.ts";
+import { announceKeys, openSecrets, sha256 } from "./intake/secrets.ts";
 import { uuidV7 } from "./model/ids.ts";
 import type { Store } from "./model/store.ts";
-import { closableStore } from "./model/store-wrappers/closable-store.ts";
-import { codedStore } from "./model/store-wrappers/coded-store.ts";
-import { meteredStore } from "./model/store-wrappers/metered-store.ts";
+import { closableStore, codedStore, meteredStore } from "./model/store-wrappers.ts";
 import { openStore } from "./open-store.ts";
-import { resolveAlerts } from "./operations/alerts/alert-options.ts";
+import type { Telemetry, TelemetryOptions } from "./open-telemetry.ts";
+import { resolveAlerts } from "./operations/alerts.ts";
 import { followUpsOf } from "./operations/follow-ups.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
-import type { Telemetry, TelemetryOptions } from "./telemetry/open-telemetry.ts";
 
 /** The cache takes a few MiB at most. */
 const CACHED_TARGETS = 1000;
@@ -38,10 +36,7 @@ const CACHED_TARGETS = 1000;
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
-  const { tenantShards } = options;
-  const newLayoutId = () => uuidV7(fill)(clock.now());
-  const opening = { clock, newId: newLayoutId, tenantShards };
-  const opened = closableStore(await openStore(options.store, opening));
+  const opened = closableStore(await openStore(options.store));
   const { store, onCommit } = meteredStore(clock, opened);
   const deliverer = createDeliverer({
     clock,
@@ -75,6 +70,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   const { clock, store, targets, deliverer } = parts;
   const secrets = await openSecrets(store.documents, fill, options.encryptionKey);
   const newId = uuidV7(fill);
+  const nodeId = newId(clock.now());
   const bodies = await openBodies(options, parts, () => newId(clock.now()));
   const telemetry = await loadTelemetry(options.telemetry);
   const engine = await Engine.open({
@@ -84,7 +80,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     deliver: deliverTasks({ clock, deliverer, secrets, bodies }),
     followUp: (task, settle, settings, now) => followUpsOf(task, settle, settings, now, newId),
     startTrace: telemetry?.startTrace,
-    nodeId: newId(clock.now()),
+    nodeId,
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     attemptsAtOnce: options.attemptsAtOnce ?? defaultAttemptsAtOnce(openFileLimit()),
     attemptsPerOrigin: options.attemptsPerOrigin,
@@ -99,6 +95,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   });
   if (telemetry !== undefined) engine.events.listen(telemetry.onEvent);
   await engine.start();
+  if (!store.exclusive) await announceKeys(store.documents, secrets, nodeId, engine.nodes());
   const redrive = new Redrive({
     ...parts,
     store: codedStore(store, (error) => engine.recordStoreFailure(error)),
@@ -129,7 +126,7 @@ async function loadTelemetry(
   options: TelemetryOptions | undefined,
 ): Promise<Telemetry | undefined> {
   if (options === undefined) return undefined;
-  const { openTelemetry } = await import("./telemetry/open-telemetry.ts");
+  const { openTelemetry } = await import("./open-telemetry.ts");
   return openTelemetry(options);
 }
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { BlobError } from "./bodies/blob-store.ts";
 import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
 import { type DeliverParts, deliverTasks } from "./deliver-tasks.ts";
-import type { DeliveryLimits } from "./engine/run/deliver-function.ts";
+import type { DeliveryLimits } from "./engine/runner.ts";
 import { openSecrets, type Secrets } from "./intake/secrets.ts";
 import { freshClaim, type StartedTask } from "./model/batch.ts";
 import { NO_SETTINGS } from "./model/delivery/delivery-settings.ts";
@@ -34,7 +34,7 @@ const parts: DeliverParts = {
 
 function taskOf(taskId: string): StartedTask {
   const task = newTask({ taskId, headers: { authorization: `Bearer ${taskId}` } });
-  return freshClaim(parts.secrets.seal(task), 1, 0);
+  return freshClaim(parts.secrets.seal(task), 1, "node-1", 0);
 }
 
 /** How the attempts end that are started together. */
@@ -78,7 +78,7 @@ test("an attempt whose headers cannot be opened is the only one of its group tha
 
 test.each([
   ["with secrets", taskOf],
-  ["without", (taskId: string) => freshClaim(newTask({ taskId, headers: {} }), 1, 0)],
+  ["without", (taskId: string) => freshClaim(newTask({ taskId, headers: {} }), 1, "node-1", 0)],
 ])("a request that the deliverer refuses at once fails alone: %s", async (_name, taskFor) => {
   const deliverer: DeliverParts["deliverer"] = {
     deliver({ taskId }) {
@@ -103,7 +103,7 @@ test("an attempt that was aborted before its body is opened does not wait for th
         else signal?.addEventListener("abort", stop);
       }),
   };
-  const task = freshClaim({ ...newTask({ headers: {} }), bodyRef: "a body" }, 1, 0);
+  const task = freshClaim({ ...newTask({ headers: {} }), bodyRef: "a body" }, 1, "node-1", 0);
   const limits = { ...LIMITS, signal: AbortSignal.abort() };
   const aborted = expect.objectContaining({ outcome: { kind: "aborted" } });
   expect(await outcomesOf({ bodies }, [task], limits)).toEqual([aborted]);

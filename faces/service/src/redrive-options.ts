@@ -18,38 +18,31 @@ import {
 } from "@redrive/core";
 import { MAX_BODY_BYTES, MAX_INLINE_BYTES } from "./bodies/bodies.ts";
 import { BLOB_FORMS, checkBlobsText } from "./bodies/open-blobs.ts";
-import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
-import { checkTarget } from "./deliver/address-guard/target.ts";
 import {
   createTargetPolicy,
   type ListenAddress,
+  parseAllowlist,
   type TargetMode,
   type TargetPolicy,
-} from "./deliver/address-guard/target-policy.ts";
-import type { ResolverKind } from "./deliver/lookup/create-resolver.ts";
-import { serviceBudgetOptions } from "./engine/destination/service-retry-budget.ts";
-import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
-import { assertEncryptionKey } from "./intake/encryption-keys.ts";
+} from "./deliver/address-guard.ts";
+import type { ResolverKind } from "./deliver/lookup.ts";
+import { checkTarget } from "./deliver/target.ts";
+import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node.ts";
+import { serviceBudgetOptions } from "./engine/service-retry-budget.ts";
+import { encryptionKeyIds } from "./intake/secrets.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
-import { checkStoreText, isStoreText, STORE_FORMS, type StoreText } from "./open-store.ts";
-import { type AlertOptions, checkAlerts } from "./operations/alerts/alert-options.ts";
-import { storeName } from "./store-name.ts";
-import type { TelemetryOptions } from "./telemetry/open-telemetry.ts";
+import { checkStoreText, isStoreText, STORE_FORMS, storeName } from "./open-store.ts";
+import type { TelemetryOptions } from "./open-telemetry.ts";
+import { type AlertOptions, checkAlerts } from "./operations/alerts.ts";
 
 export interface RedriveOptions {
   /**
    * `sqlite:PATH`; `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `redis://HOST` (also with `rediss`,
    * `+sentinel` or `+cluster`), which several nodes may share; or `memory:` for trials: its content is
-   * lost when the process ends. A list of servers, or their URLs separated by commas, are the shards of
-   * one store; its order and its length must stay.
+   * lost when the process ends.
    */
-  readonly store: StoreText | Store;
-  /**
-   * The shards of tenants that do not use all of them, by their numbers in the list from 1. Default:
-   * every tenant uses all.
-   */
-  readonly tenantShards?: Readonly<Record<string, readonly number[]>>;
+  readonly store: string | Store;
   /**
    * Where bodies are stored that are too long for a row: `file:DIR`, or `s3://BUCKET/PREFIX`, which needs
    * the package `@aws-sdk/client-s3`. The nodes of a fleet must share it. Default: the directory
@@ -134,20 +127,12 @@ function typeRule(wanted: string, isGood: (value: unknown) => boolean): Rule {
   return (value) => (isGood(value) ? undefined : wanted);
 }
 
-function isNumberList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => typeof one === "number");
-}
-
 const objectRule = typeRule("an object", isObject);
 
 const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   store: typeRule(
     STORE_FORMS,
     (value) => isStoreText(value) || (isObject(value) && !Array.isArray(value)),
-  ),
-  tenantShards: typeRule(
-    "the numbers of shards by tenant",
-    (value) => isObject(value) && Object.values(value).every(isNumberList),
   ),
   blobs: typeRule(BLOB_FORMS, (value) => typeof value === "string"),
   inlineBodyBytes: numberRule(0, MAX_INLINE_BYTES),
@@ -200,9 +185,7 @@ export function checkOptions(options: RedriveOptions): TargetPolicy {
 function withoutPassword(options: RedriveOptions): RedriveOptions {
   if (!isObject(options)) return options;
   const { store } = options;
-  const shown = (text: unknown) => (typeof text === "string" ? storeName(text) : text);
-  if (typeof store === "string") return { ...options, store: storeName(store) };
-  return Array.isArray(store) ? { ...options, store: store.map(shown) as string[] } : options;
+  return typeof store === "string" ? { ...options, store: storeName(store) } : options;
 }
 
 /** An empty key means none, as an empty environment variable does. */
@@ -210,7 +193,7 @@ function checkEncryptionKey(key: unknown): void {
   if (typeof key !== "string") {
     throw serviceError("INVALID_ARGUMENT", `encryptionKey must be a string, got ${typeof key}`);
   }
-  if (key !== "") assertEncryptionKey(key);
+  if (key !== "") encryptionKeyIds(key);
 }
 
 function assertAlerts({ alerts }: RedriveOptions, policy: TargetPolicy): void {

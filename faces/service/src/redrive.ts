@@ -4,24 +4,27 @@
  */
 import type { Clock } from "@redrive/core";
 import type { Bodies } from "./bodies/bodies.ts";
-import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
-import type { LimitChange } from "./engine/destination/limit-history.ts";
-import type { Engine } from "./engine/engine.ts";
-import type { UnreadableDocument } from "./engine/events/document-reports.ts";
-import type { EngineEvents, EventListener } from "./engine/events/engine-events.ts";
-import { BodyOperations } from "./intake/body-operations.ts";
+import type { RefusedTarget, Target } from "./deliver/target.ts";
+import { type Engine, STOP_GRACE_MS } from "./engine/engine.ts";
+import type { EngineEvents, EventListener, UnreadableDocument } from "./engine/events.ts";
+import type { LimitChange } from "./engine/limit-history.ts";
+import { isHeldByPolicy } from "./engine/runner.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
-import type { EnqueueOptions } from "./intake/enqueue-options.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
-import type { Secrets } from "./intake/secrets.ts";
+import { type FleetKeys, keysOfFleet, type Secrets } from "./intake/secrets.ts";
 import type { TaskInput } from "./intake/task-input.ts";
-import { type Accepted, TaskIntake } from "./intake/task-intake.ts";
+import {
+  type Accepted,
+  BodyOperations,
+  type EnqueueOptions,
+  TaskIntake,
+} from "./intake/task-intake.ts";
 import type { ServiceDocument } from "./model/delivery/delivery-settings.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
 import type { Store, Upkeep } from "./model/store.ts";
-import type { CommitListener, MeteredStore } from "./model/store-wrappers/metered-store.ts";
+import type { CommitListener, MeteredStore } from "./model/store-wrappers.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type {
   AttemptPage,
@@ -32,11 +35,8 @@ import type {
   TaskPage,
   TaskQuery,
 } from "./model/task-query.ts";
-import { ActivityRecorder } from "./operations/activity/activity-recorder.ts";
-import type { ResolvedAlerts } from "./operations/alerts/alert-options.ts";
-import type { Alerts } from "./operations/alerts/alerts.ts";
-import { startAlerts } from "./operations/alerts/start-alerts.ts";
-import { cancelRequestOf } from "./operations/callback.ts";
+import { ActivityRecorder } from "./operations/activity.ts";
+import { type Alerts, type ResolvedAlerts, startAlerts } from "./operations/alerts.ts";
 import {
   DeadLetterRedriver,
   type RedriveCount,
@@ -45,11 +45,11 @@ import {
 import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
 import type { Explanation } from "./operations/explain-task.ts";
-import { resumeHeldTasks } from "./operations/held-tasks.ts";
+import { cancelRequestOf } from "./operations/follow-ups.ts";
 import { attemptsWithWaits } from "./operations/planned-waits.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
+import { settlesWithin } from "./time/deadline-timer.ts";
 import type { ClockStatus } from "./time/engine-time.ts";
-import { settlesWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` connects. */
 export interface RedriveParts {
@@ -66,6 +66,11 @@ export interface RedriveParts {
   readonly alerts?: ResolvedAlerts | undefined;
   /** Closes everything that was opened for this service. */
   readonly close: () => Promise<void>;
+}
+
+export interface EncryptionStatus extends FleetKeys {
+  /** The ids of the keys of this node, the current one first. Empty: secrets are not encrypted. */
+  readonly keys: readonly string[];
 }
 
 export interface Cancelled {
@@ -96,6 +101,13 @@ export class Redrive {
   readonly #destinations: DestinationOperations;
   readonly #deadLetters: DeadLetterRedriver;
   readonly #parts: RedriveParts;
+  #fleetKeys:
+    | {
+        readonly nodes: readonly string[];
+        readonly keys: FleetKeys;
+        readonly areAnnounced: boolean;
+      }
+    | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(parts: RedriveParts) {
@@ -227,13 +239,42 @@ export class Redrive {
     throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} is ${result.status}, not PENDING`);
   }
 
-  /** Attempts nothing there until `resume`. The total budgets of waiting tasks continue to run. */
-  pause(destination: string, tenantId: string = DEFAULT_TENANT): Promise<DestinationRow> {
-    return this.#destinations.pause(tenantId, destination);
+  /**
+   * Attempts nothing there until `resume`. The total budgets of waiting tasks continue to run. `by`, here and
+   * below: who changes it, for the log.
+   */
+  pause(
+    destination: string,
+    tenantId: string = DEFAULT_TENANT,
+    by?: string,
+  ): Promise<DestinationRow> {
+    return this.#destinations.pause(tenantId, destination, by);
   }
 
-  resume(destination: string, tenantId: string = DEFAULT_TENANT): Promise<DestinationRow> {
-    return this.#destinations.resume(tenantId, destination);
+  resume(
+    destination: string,
+    tenantId: string = DEFAULT_TENANT,
+    by?: string,
+  ): Promise<DestinationRow> {
+    return this.#destinations.resume(tenantId, destination, by);
+  }
+
+  /** Closes an open breaker: the destination gets calls again, slowly at first. */
+  closeBreaker(
+    destination: string,
+    tenantId: string = DEFAULT_TENANT,
+    by?: string,
+  ): Promise<DestinationRow> {
+    return this.#destinations.closeBreaker(tenantId, destination, by);
+  }
+
+  /** Lets an open breaker send the next due task as a probe now. */
+  probe(
+    destination: string,
+    tenantId: string = DEFAULT_TENANT,
+    by?: string,
+  ): Promise<DestinationRow> {
+    return this.#destinations.probe(tenantId, destination, by);
   }
 
   /** Sets the guards and the policy of a destination. Throws `INVALID_DESTINATION` if invalid. */
@@ -241,8 +282,9 @@ export class Redrive {
     destination: string,
     document: ServiceDocument,
     tenantId: string = DEFAULT_TENANT,
+    by?: string,
   ): Promise<DestinationRow> {
-    return this.#destinations.configure(tenantId, destination, document);
+    return this.#destinations.configure(tenantId, destination, document, by);
   }
 
   /** Sends to a target URL again that a 410 response has disabled. */
@@ -250,13 +292,19 @@ export class Redrive {
     destination: string,
     targetUrl: string,
     tenantId: string = DEFAULT_TENANT,
+    by?: string,
   ): Promise<DestinationRow> {
-    return this.#destinations.enableTarget(tenantId, destination, targetUrl);
+    return this.#destinations.enableTarget(tenantId, destination, targetUrl, by);
   }
 
   /** The rows of destinations whose circuit is not closed, at most a thousand. */
   openCircuits(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
     return this.#parts.store.openCircuits(tenantId, MAX_CIRCUITS);
+  }
+
+  /** The row of a destination; null: it has none. */
+  destinationRow(name: string, tenantId: string = DEFAULT_TENANT): Promise<DestinationRow | null> {
+    return this.#parts.store.getDestination(tenantId, name);
   }
 
   /** What slows the database of the store down over time; null if the store has nothing to report. */
@@ -307,14 +355,44 @@ export class Redrive {
     return this.#parts.engine.isRunning();
   }
 
+  /** False: its last commits have failed for some seconds. It keeps trying. */
+  canCommit(): boolean {
+    return this.#parts.engine.canCommit();
+  }
+
   /** Engine time; epoch ms. */
   now(): number {
     return this.#parts.engine.now();
   }
 
+  /** How long the oldest task is late that waits on this node although no guard holds it; 0: none is. */
+  lateMs(): number {
+    const { engine } = this.#parts;
+    return Math.max(0, engine.now() - engine.destinations.oldestDueAt);
+  }
+
   /** How the time of the service relates to the machine's clock. */
   clock(): ClockStatus {
     return this.#parts.engine.clock();
+  }
+
+  /** The keys of this node, and how many nodes of the fleet have each of their keys. */
+  async encryption(): Promise<EncryptionStatus> {
+    const { store, engine, secrets } = this.#parts;
+    const { keyIds: keys } = secrets;
+    const own = { nodes: 1, nodesWith: Object.fromEntries(keys.map((id) => [id, 1])) };
+    return { keys, ...(store.exclusive ? own : await this.#keysOfFleet(engine.nodes())) };
+  }
+
+  /** Readiness is asked often: the keys of the same nodes are read once. */
+  async #keysOfFleet(nodes: readonly string[]): Promise<FleetKeys> {
+    const known = this.#fleetKeys;
+    if (known?.nodes === nodes && known.areAnnounced) return known.keys;
+    const keys = await keysOfFleet(this.#parts.store.documents, nodes);
+    // A node has joined the fleet before it announces its keys.
+    const areAnnounced = nodes.length === Math.max(0, ...Object.values(keys.nodesWith));
+    this.#fleetKeys = { nodes, keys, areAnnounced };
+    return keys;
   }
 
   /** The stored documents that this version cannot read, so that the tasks that use them are held. */
@@ -374,10 +452,10 @@ export class Redrive {
   }
 
   /**
-   * Claims nothing more, waits at most `graceMs` (30 000) for running attempts, and closes. A store
+   * Claims nothing more, waits at most `graceMs` for running attempts, and closes. Default: 35 s. A store
    * that does not respond is abandoned a few seconds later. Safe to call twice.
    */
-  stop(graceMs = 30_000): Promise<void> {
+  stop(graceMs = STOP_GRACE_MS): Promise<void> {
     this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
   }
@@ -395,4 +473,25 @@ export class Redrive {
     // Awaited last, so that a failure of a job keeps neither the engine nor the store open.
     if (haveEnded) await jobs;
   }
+}
+
+// Held tasks: makes the tasks of a policy due that waited because the policy could not be read.
+
+const PAGE_SIZE = 250;
+
+/** One page at a time. Resolves when all are due; guards still apply. */
+async function resumeHeldTasks(
+  query: TaskQuery,
+  engine: Pick<Engine, "retryNow">,
+  { tenantId, policyId }: { readonly tenantId: string; readonly policyId: string },
+): Promise<void> {
+  const filter = { status: "PENDING", policyId } as const;
+  let cursor: string | null = null;
+  do {
+    const page = { limit: PAGE_SIZE, ...(cursor !== null && { cursor }) };
+    const found = await query.list(tenantId, filter, page);
+    const held = found.tasks.filter(isHeldByPolicy);
+    await Promise.all(held.map(({ taskId }) => engine.retryNow({ tenantId, taskId })));
+    cursor = found.cursor;
+  } while (cursor !== null);
 }

@@ -2,16 +2,19 @@
  * The public API of `@redrive/simulator`: shows what a retry policy does to a failing dependency
  * before it is used in production. Runs in Node and in a web worker, and depends only on core.
  */
-export { type Advice, advise, type UsualDifference } from "./advise/advise.ts";
 export {
+  type Advice,
   type Answers,
+  advise,
   type Choice,
   type ClientClass,
   type Question,
   type QuestionId,
   questions,
-} from "./advise/questions.ts";
-export type { OnProgress } from "./events/progress.ts";
+  type UsualDifference,
+} from "./advise.ts";
+export type { DurationDocument } from "./engine/durations.ts";
+export type { OnProgress } from "./engine/run.ts";
 export type {
   Basis,
   Lab,
@@ -21,8 +24,7 @@ export type {
   Tolerance,
 } from "./labs/lab.ts";
 export { labs, runLab } from "./labs/labs.ts";
-export { fixFinding } from "./lint/fix-finding.ts";
-export { lint, lintRules, passesLint } from "./lint/lint.ts";
+export { fixFinding, lint, lintRules, passesLint, tierLoad } from "./lint/lint.ts";
 export type { Finding, Severity } from "./lint/rule.ts";
 export {
   LINT_CLIENTS,
@@ -30,18 +32,15 @@ export {
   type LintSubject,
   type LintTier,
   type LintTiers,
-} from "./lint/subject.ts";
-export type { PeakReport, Report, Series } from "./measure/report.ts";
-export type { DurationDocument } from "./random/durations.ts";
+} from "./lint/rule.ts";
+export type { LoggedAttempt } from "./replay.ts";
 export {
   type Replay,
   type ReplayOptions,
   type ReplayResult,
   type ReplaySeries,
   replay,
-} from "./replay/replay.ts";
-export type { LoggedAttempt } from "./replay/replay-log.ts";
-export { checkScenario } from "./scenario/check-scenario.ts";
+} from "./replay.ts";
 export type {
   CallsDocument,
   ClosedClients,
@@ -54,6 +53,7 @@ export type {
   ServerDocument,
   TierDocument,
 } from "./scenario/scenario-document.ts";
+export { checkScenario } from "./scenario/scenario-document.ts";
 export { scenarios } from "./scenario/scenarios.ts";
 export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./schedule/coverage.ts";
 export { type Herd, type HerdOptions, herd } from "./schedule/herd.ts";
@@ -69,18 +69,23 @@ export {
   strategyDocument,
   strategyNames,
 } from "./schedule/strategies.ts";
-export { tierLoad } from "./schedule/tier-load.ts";
-export { type SimulateOptions, simulate, traceHash } from "./simulate/simulate.ts";
+export type { PeakReport, Report, Series } from "./worlds/report.ts";
+export {
+  type SimulateOptions,
+  type Survival,
+  type SurvivalOptions,
+  simulate,
+  survival,
+  traceHash,
+} from "./worlds/simulate.ts";
 export {
   type CallOptions,
-  type ScriptedOutcome,
-  type SimulatedCall,
-  simulateCall,
-} from "./simulate/simulate-call.ts";
-export {
   type CallsOptions,
+  type ScriptedOutcome,
   type SimulatedAttempt,
+  type SimulatedCall,
   type SimulatedCalls,
   type SimulatedEnd,
+  simulateCall,
   simulateCalls,
-} from "./simulate/simulate-calls.ts";
+} from "./worlds/simulate-calls.ts";

@@ -18,6 +18,7 @@ import {
   memoryStore,
   type NodeRequest,
   type NodeResponse,
+  NotExecuted,
 } from "redrive/idempotency";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 
@@ -34,7 +35,11 @@ function keysOf(more: Partial<IdempotencyOptions<NodeRequest>> = {}) {
 
 async function open(handler: Handler, around?: (held: RequestListener) => RequestListener) {
   const held = forNode(keysOf(), handler) as RequestListener;
-  const server = createServer(around === undefined ? held : around(held));
+  return await openListener(around === undefined ? held : around(held));
+}
+
+async function openListener(listener: RequestListener) {
+  const server = createServer(listener);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   closers.push(() => {
@@ -42,10 +47,10 @@ async function open(handler: Handler, around?: (held: RequestListener) => Reques
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  return (key = "k", body = "{}") =>
+  return (key = "k", body = "{}", more: Record<string, string> = {}) =>
     fetch(`http://127.0.0.1:${port}/`, {
       method: "POST",
-      headers: { "idempotency-key": key },
+      headers: { ...(key && { "idempotency-key": key }), ...more },
       body,
     });
 }
@@ -181,15 +186,135 @@ function failing(): Readable {
 test.each<[string, (response: ServerResponse) => void]>([
   ["pipeline", (response) => void callbackPipeline(failing(), response, () => undefined)],
   ["destroy", (response) => response.write("half") && response.destroy()],
-])("a response that is destroyed halfway (%s) frees its key", async (_name, respondHalf) => {
-  let runs = 0;
-  const send = await open((_request, response) => {
-    if (runs++ === 0) respondHalf(response);
-    else response.end("whole");
+])(
+  "a response that is destroyed halfway (%s) has an unknown outcome, and is not run again",
+  async (_name, respondHalf) => {
+    let runs = 0;
+    const send = await open((_request, response) => {
+      runs++;
+      respondHalf(response);
+    });
+    await expect(send()).rejects.toThrow();
+    const again = await send();
+    expect([again.status, runs]).toEqual([409, 1]);
+    expect(await again.json()).toMatchObject({ code: "IDEMPOTENCY_OUTCOME_UNKNOWN" });
+  },
+);
+
+describe("a handler that throws", () => {
+  const silence = () => vi.spyOn(console, "error").mockImplementation(() => undefined);
+
+  test("does not end the process: the client and its repetition get the same 500, and the log the error", async () => {
+    const report = silence();
+    const error = new Error("secret");
+    const result = await twice(() => {
+      throw error;
+    });
+    expect(result.status).toBe(500);
+    expect(result.headers["content-type"]).toMatch(/^application\/problem\+json/);
+    expect(JSON.parse(result.body)).toMatchObject({ code: "INTERNAL" });
+    expect(result.body).not.toContain("secret");
+    expect(report.mock.calls).toEqual([["redrive:", error]]);
   });
-  await expect(send()).rejects.toThrow();
-  const again = await send();
-  expect([again.status, await again.text(), runs]).toEqual([200, "whole", 2]);
+
+  test("after a part of its response gets nothing of that part to the client", async () => {
+    silence();
+    const result = await twice(async (_request, response) => {
+      response.writeHead(201, { "x-a": "1" });
+      response.write("half");
+      throw new Error("disk");
+    });
+    expect([result.status, result.headers["x-a"]]).toEqual([500, undefined]);
+  });
+
+  test("after the end of its response keeps that response", async () => {
+    const report = silence();
+    const result = await twice(async (_request, response) => {
+      response.writeHead(201).end("charged");
+      throw new Error("no connection to the mail server");
+    });
+    expect([result.status, result.body]).toEqual([201, "charged"]);
+    expect(report).toHaveBeenCalledOnce();
+  });
+
+  test("in the middle of a stream breaks it off, and is not run again", async () => {
+    silence();
+    let runs = 0;
+    const keys = keysOf();
+    const send = await openListener(
+      forNode(keys, async (request: IncomingMessage, response: ServerResponse) => {
+        runs++;
+        keys.claimOf(request)?.stream();
+        response.write("half");
+        throw new Error("disk");
+      }) as RequestListener,
+    );
+    await expect(send().then((response) => response.text())).rejects.toThrow();
+    const again = await send();
+    expect([again.status, runs]).toEqual([409, 1]);
+  });
+});
+
+test("a stream of events is sent as it is written, beginning with its head", async () => {
+  const keys = keysOf();
+  const held: ServerResponse[] = [];
+  const send = await openListener(
+    forNode(keys, (request: IncomingMessage, response: ServerResponse) => {
+      keys.claimOf(request)?.stream();
+      held.push(response);
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.flushHeaders();
+    }) as RequestListener,
+  );
+  // The head arrives before the first event.
+  const response = await send();
+  expect(response.headers.get("content-type")).toBe("text/event-stream");
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
+    held[0]?.write(event);
+    expect((await reader?.read())?.value).toBe(event);
+  }
+  held[0]?.end();
+  expect((await reader?.read())?.done).toBe(true);
+  expect(await keys.drain()).toBe(0);
+  expect((await send()).status).toBe(410);
+});
+
+test("NotExecuted becomes a 503 with Retry-After, also without a key", async () => {
+  const handler = forNode(keysOf(), () => {
+    throw new NotExecuted("the card network is down");
+  }) as RequestListener;
+  const send = await openListener(handler);
+  for (const key of ["k", ""]) {
+    const response = await send(key);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(await response.json()).toMatchObject({ code: "NOT_EXECUTED" });
+  }
+});
+
+test("one interceptor with keys behind another: both keep the response", async () => {
+  const outer = keysOf({ header: "outer-key" });
+  const inner = keysOf({ fingerprintBody: () => "" });
+  let runs = 0;
+  const seen: boolean[][] = [];
+  const handler = forNode(inner, (_request: IncomingMessage, response: ServerResponse) => {
+    runs++;
+    response.end("charged");
+  });
+  const send = await openListener(
+    forNode(outer, async (request: IncomingMessage, response: ServerResponse) => {
+      await handler(request, response);
+      await inner.drain();
+      seen.push([response.headersSent, response.writableEnded]);
+    }) as RequestListener,
+  );
+  const both = { "outer-key": "o" };
+  expect(await (await send("k", "{}", both)).text()).toBe("charged");
+  // The outer one still holds what the inner one has let through.
+  expect(seen).toEqual([[true, true]]);
+  expect((await send("other", "{}", both)).headers.get("idempotent-replayed")).toBe("true");
+  expect(await (await send("k")).text()).toBe("charged");
+  expect(runs).toBe(1);
 });
 
 /** As compressing middlewares do: wraps `write` and `end` of the response that it gets. */

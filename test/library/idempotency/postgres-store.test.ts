@@ -3,7 +3,7 @@
 import { Pool, type PoolConfig } from "pg";
 import { postgresStore } from "redrive/idempotency";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { idempotencyStoreConformance } from "../../../faces/library/src/stores/conformance.testing.ts";
+import { idempotencyStoreConformance } from "../../../faces/library/src/idempotency/conformance.testing.ts";
 import { type PostgresServer, startPostgres } from "../../servers/postgres.ts";
 
 let server: PostgresServer;

@@ -4,7 +4,7 @@ import { createClient } from "@redis/client";
 import { Redis } from "ioredis";
 import { redisStore } from "redrive/idempotency";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { idempotencyStoreConformance } from "../../../faces/library/src/stores/conformance.testing.ts";
+import { idempotencyStoreConformance } from "../../../faces/library/src/idempotency/conformance.testing.ts";
 import { type RedisServer, startRedis } from "../../servers/redis.ts";
 
 let server: RedisServer;

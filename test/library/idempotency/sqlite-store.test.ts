@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { sqliteStore } from "redrive/idempotency";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { idempotencyStoreConformance } from "../../../faces/library/src/stores/conformance.testing.ts";
+import { idempotencyStoreConformance } from "../../../faces/library/src/idempotency/conformance.testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-idempotency-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -11,7 +11,6 @@ import { assertThat, type Checker, type Committed, type Sent } from "../history.
 interface Claim {
   /** Index of the document that was current at the time of the claim. */
   readonly documentIndex: number;
-  readonly claimedAt: number;
 }
 
 /** Tolerance for rounding errors. */
@@ -40,16 +39,18 @@ export function limits(): Checker {
 
   function recordClaim(task: StartedTask): void {
     const documentIndex = documentsOf(task.destination).length - 1;
-    claims.set(keyOf(task), { documentIndex, claimedAt: task.claimedAt });
+    claims.set(keyOf(task), { documentIndex });
   }
 
-  function recordRateUse(event: Sent, { documentIndex, claimedAt }: Claim): void {
+  /** The token is taken at the instant of the request, under the document that the node has then. */
+  function recordRateUse(event: Sent, { documentIndex }: Claim): void {
     const { destination } = event.task;
+    if (documentsOf(destination).lastIndexOf(event.document) !== documentIndex) return;
     const rate = documentOf(documentsOf(destination)[documentIndex] ?? null).rate?.limit;
     if (rate === undefined) return;
     const key = `${nodeAndDestination(event)}/${documentIndex}`;
     const { at } = rateUses.get(key) ?? { at: [] as number[] };
-    at.push(claimedAt);
+    at.push(event.nodeAt);
     rateUses.set(key, { rate, at });
   }
 

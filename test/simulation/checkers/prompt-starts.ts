@@ -4,7 +4,7 @@
  */
 import { assertThat, type Checker } from "../history.ts";
 
-/** The bound: a hint, the first share of a destination, and a commit. */
+/** The bound: a read of what is due, the first share of a destination, and a commit. */
 const MAX_MS = 2000;
 
 /** `watched`: the tenant whose tasks have such destinations. */

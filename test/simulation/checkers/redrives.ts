@@ -61,10 +61,10 @@ export function redrives(): Checker {
         assertThat(name, status === "EXHAUSTED", () => `${taskId} is redriven but ${status}`);
       }
     },
-    redriveDone({ redriveId, createdAt }, store) {
-      const left = store.all().find(({ taskId, redrivenTo }) => {
-        const isInSet = (deadAt.get(taskId) ?? Number.POSITIVE_INFINITY) < createdAt;
-        return isInSet && redrivenTo === null;
+    redriveDone({ redriveId, createdAt, tenantId }, store) {
+      const left = store.all().find((task) => {
+        const isInSet = (deadAt.get(task.taskId) ?? Number.POSITIVE_INFINITY) < createdAt;
+        return isInSet && task.tenantId === tenantId && task.redrivenTo === null;
       });
       assertThat(name, left === undefined, () => `${redriveId} is done without ${left?.taskId}`);
     },

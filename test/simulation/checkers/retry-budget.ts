@@ -5,7 +5,7 @@
  * restores the guard state that an earlier process saved. The bound then holds across boots, except
  * for retries that were not saved yet.
  */
-import { SERVICE_BUDGET_DOCUMENT } from "../../../faces/service/src/engine/destination/guard-saver.ts";
+import { SERVICE_BUDGET_DOCUMENT } from "../../../faces/service/src/engine/guard-saver.ts";
 import {
   GUARD_DOCUMENT,
   type UnversionedDocument,

@@ -2,7 +2,7 @@
 import { inService } from "../mutant.mjs";
 
 export const bodies = [
-  inService("bodies/body-stream.ts", [
+  inService("bodies/blob-store.ts", [
     {
       name: "the last part of a body is sent before it is verified",
       search: "      if (held !== undefined) yield held;\n      held = chunk;\n",

@@ -2,14 +2,14 @@
 import { inService } from "../mutant.mjs";
 
 export const brokers = [
-  inService("deliver/address-guard/target-url.ts", [
+  inService("deliver/target.ts", [
     {
       name: "a port that HTTP implies is replaced by the port of the broker",
       search: "url.port || writtenPort(text) || impliedPort",
       replace: "url.port || impliedPort",
     },
   ]),
-  inService("deliver/address-guard/broker-target.ts", [
+  inService("deliver/target.ts", [
     {
       name: "an unknown parameter is ignored",
       search: "if (!known.includes(name as Name)) return unknownParameter(name, known);",
@@ -26,14 +26,14 @@ export const brokers = [
       replace: "]/u",
     },
   ]),
-  inService("deliver/sessions/session-pool.ts", [
+  inService("deliver/session-pool.ts", [
     {
       name: "a connection that was closed at once is kept",
       search: "if (session.isRetired) {",
       replace: "if (session.isRetired && false) {",
     },
   ]),
-  inService("deliver/brokers/broker-sender.ts", [
+  inService("deliver/broker-sender.ts", [
     {
       name: "users share connections",
       search: "login?.user, login?.password]);",
@@ -45,14 +45,14 @@ export const brokers = [
       replace: "[...(call.request.secrets ?? [])]",
     },
   ]),
-  inService("deliver/brokers/open-broker-session.ts", [
+  inService("deliver/broker-sender.ts", [
     {
       name: "a login may last for ever",
       search: "const cancelAlarm = clock.alarm(Math.max(0, leftMs), end, true);",
       replace: "const cancelAlarm = () => {};",
     },
   ]),
-  inService("deliver/brokers/broker-call.ts", [
+  inService("deliver/broker-sender.ts", [
     {
       name: "a message is sent although it may not start",
       search: "if (this.call.options.mayStart?.() === false) {",
@@ -74,7 +74,7 @@ export const brokers = [
       replace: "",
     },
   ]),
-  inService("deliver/brokers/session/broker-session.ts", [
+  inService("deliver/broker-session.ts", [
     {
       name: "a flood goes on",
       search: "if (this.#received > this.#maxReceived) throw tooMuch();",
@@ -86,21 +86,21 @@ export const brokers = [
       replace: "",
     },
   ]),
-  inService("deliver/brokers/amqp/amqp-frames.ts", [
+  inService("deliver/amqp.ts", [
     {
       name: "a frame of any length is read",
       search: 'if (length > MAX_FRAME) throw violation("a frame is too long");',
       replace: "",
     },
   ]),
-  inService("deliver/brokers/amqp/amqp-methods.ts", [
+  inService("deliver/amqp.ts", [
     {
       name: "a message that no queue takes is dropped",
       search: "const MANDATORY = 1;",
       replace: "const MANDATORY = 0;",
     },
   ]),
-  inService("deliver/brokers/amqp/amqp-channel.ts", [
+  inService("deliver/amqp.ts", [
     {
       name: "a returned message is a success",
       search: "this.#returned === undefined ? OK : replyAnswer(this.#returned)",
@@ -112,7 +112,7 @@ export const brokers = [
       replace: "if (publication === undefined)",
     },
   ]),
-  inService("deliver/brokers/amqp/amqp-session.ts", [
+  inService("deliver/amqp.ts", [
     {
       name: "a broker that blocks publishers gets messages",
       search: "if (this.#blocked !== undefined) {",
@@ -129,7 +129,7 @@ export const brokers = [
       replace: "() => {}, true);",
     },
   ]),
-  inService("deliver/brokers/redis/redis-session.ts", [
+  inService("deliver/redis-stream.ts", [
     {
       name: "a message is sent to what is not Redis",
       search: 'this.#ask(["PING"], "UNKNOWN", resolve);',
@@ -147,28 +147,28 @@ export const brokers = [
       replace: "",
     },
   ]),
-  inService("deliver/brokers/redis/redis-answers.ts", [
+  inService("deliver/redis-stream.ts", [
     {
       name: "the start of a password is stored if Redis quotes it",
       search: "text: quotesArguments(text) ? undefined : text",
       replace: "text",
     },
   ]),
-  inService("deliver/brokers/session/broker-login.ts", [
+  inService("deliver/broker-message.ts", [
     {
       name: "a password has lines of another protocol",
       search: " || CONTROL.test(text)",
       replace: ' || text.includes("\\0")',
     },
   ]),
-  inService("deliver/brokers/redis/resp-reader.ts", [
+  inService("deliver/redis-stream.ts", [
     {
       name: "a line of any length is kept",
       search: 'if (this.#rest.length > MAX_REPLY) throw violation("a reply is too long");',
       replace: "",
     },
   ]),
-  inService("intake/targets/broker-input.ts", [
+  inService("intake/task-input.ts", [
     {
       name: "a login that is not Basic is accepted",
       search: "return parseBasic(value) === null ? NO_LOGIN : undefined;",
@@ -176,7 +176,7 @@ export const brokers = [
     },
     {
       name: "a message of any length is accepted",
-      search: "if (length <= MAX_MESSAGE) return [];",
+      search: "if (length <= MAX_BROKER_MESSAGE) return [];",
       replace: "return [];",
     },
   ]),

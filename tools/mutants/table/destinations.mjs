@@ -2,23 +2,30 @@
 import { inService } from "../mutant.mjs";
 
 export const destinations = [
-  inService("engine/destination/fleet-report.ts", [
+  inService("engine/fleet.ts", [
     {
       name: "a share that is in use until the response is not counted",
       search: "used: Math.max(running, Math.min(held ?? 0, wanted))",
       replace: "used: running",
     },
   ]),
-  inService("engine/destination/destination-runtime.ts", [
+  inService("engine/limit-history.ts", [
+    {
+      name: "a cut after a call that succeeded does not name the refusal before it",
+      search: "this.#overload = overload ?? this.#overload;",
+      replace: "this.#overload = overload;",
+    },
+  ]),
+  inService("engine/destination-runtime.ts", [
     {
       name: "a circuit that another node closed has no slow start",
-      search: "if (isResumed || isClosed) rampUp(admission);",
-      replace: "if (isResumed) rampUp(admission);",
+      search: "if (isResumed || isClosed) rampUp(admission, now);",
+      replace: "if (isResumed) rampUp(admission, now);",
     },
     {
       name: "a resumed destination has no slow start",
-      search: "if (isResumed || isClosed) rampUp(admission);",
-      replace: "if (isClosed) rampUp(admission);",
+      search: "if (isResumed || isClosed) rampUp(admission, now);",
+      replace: "if (isClosed) rampUp(admission, now);",
     },
     {
       name: "a pause by another node is ignored",
@@ -87,7 +94,7 @@ export const destinations = [
     },
     {
       name: "a destination with waiting tasks is dropped",
-      search: "if (this.shardLanes.dueAt(LANES) < Number.POSITIVE_INFINITY) return false;",
+      search: "if (earliestDueAt(this.lanes) < Number.POSITIVE_INFINITY) return false;",
       replace: "",
     },
     {
@@ -106,7 +113,7 @@ export const destinations = [
       replace: "",
     },
   ]),
-  inService("engine/destination/breaker-columns.ts", [
+  inService("engine/destination-runtime.ts", [
     {
       name: "a closed circuit is not written to the row",
       search: 'row.breakerState === "CLOSED"\n      ? null\n      : {',
@@ -128,14 +135,14 @@ export const destinations = [
       replace: "if (true) adoptBreaker",
     },
   ]),
-  inService("engine/destination/changed-guards.ts", [
+  inService("engine/destination-runtime.ts", [
     {
       name: "the order of fields in a document resets a guard",
       search: "entries.sort().join()",
       replace: "entries.join()",
     },
   ]),
-  inService("engine/destination/destinations.ts", [
+  inService("engine/destinations.ts", [
     {
       name: "tenants share a destination",
       search: "return `${tenantId}\\n${name}`;",

@@ -17,29 +17,24 @@ function inGuards(path, tests, mutants) {
 const engine = [
   inService("engine/exchange.ts", [
     {
-      name: "a hint of a partition that this node has just lost is removed",
-      search: "const own = hints.filter(({ partition }) => partitions.has(partition));",
-      replace: "const own = hints;",
-    },
-    {
       name: "a share of limits from another version of the document is used",
       search: "const isCurrent = destination.row.document === documents[index];",
       replace: "const isCurrent = documents.length > index;",
     },
     {
       name: "a node whose lease had ended keeps its shares",
-      search: "    if (renewal.wasLapsed) fleet.dropShares(homeDestinations);\n",
+      search: "    if (renewal.wasLapsed) fleet.dropShares(destinations);\n",
       replace: "",
     },
     {
-      name: "the tasks of a gained partition wait for the next load",
-      search: "    this.#parts.storeSync.addGained(gained);\n",
+      name: "the tasks of a gained partition wait for the next read of everything",
+      search: "if (gained.length > 0) dueScan.readGained(gained);",
       replace: "",
     },
     {
-      name: "the node that gained a partition does not learn of the most recent tasks",
-      search: "if (hasLost) this.#forgetForeign(",
-      replace: "if (hasLost && gained.length < 0) this.#forgetForeign(",
+      name: "a node follows the wake-ups of partitions that it has lost, and not those that it has gained",
+      search: "if (gained.length > 0 || hasLost) this.#wakeUps?.follow(partitions.list);",
+      replace: "",
     },
     {
       name: "destinations of a failed exchange are not reported again",
@@ -64,12 +59,29 @@ const engine = [
       replace: "",
     },
     {
-      name: "every node sweeps",
+      name: "every node removes unused rows",
       search: "return partitions.has(partitions.all[0] as number);",
       replace: "return partitions.list.length >= 0;",
     },
   ]),
-  inService("engine/node/budget-places.ts", [
+  inService("engine/maintenance.ts", [
+    {
+      name: "a node sweeps the partitions of others",
+      search: "const range = { partitions: partitions.list,",
+      replace: "const range = { partitions: partitions.all,",
+    },
+    {
+      name: "a full batch of removals is not repeated at once",
+      search: "return removed >= BATCH;",
+      replace: "return removed > BATCH;",
+    },
+    {
+      name: "what a sweep has passed over is never looked for",
+      search: "if (!isContinued) this.#restartMs = nowMs + RESTART_MS;",
+      replace: "this.#restartMs = nowMs + RESTART_MS;",
+    },
+  ]),
+  inService("engine/budget-places.ts", [
     {
       name: "a node that joins uses retries that the others may have used",
       search: "isNew: this.#isNew(windowMs, now),",
@@ -86,7 +98,7 @@ const engine = [
       replace: "maxNodes: latest.nodes,",
     },
   ]),
-  inService("engine/node/assign-partitions.ts", [
+  inService("engine/fleet.ts", [
     {
       name: "a node has more than its part of the partitions",
       search: "(room.get(node) ?? 0) > 0 && hash > highest",
@@ -99,7 +111,7 @@ const engine = [
       equivalent: "the order counts only for two nodes whose hashes of a partition are equal",
     },
   ]),
-  inService("engine/node/node-lease.ts", [
+  inService("engine/node.ts", [
     {
       name: "a lease counts from the response",
       search: "this.#usableUntilMs = requested.monotonicMs + ",
@@ -116,7 +128,7 @@ const engine = [
       replace: "<= Number.POSITIVE_INFINITY;",
     },
   ]),
-  inService("engine/node/own-partitions.ts", [
+  inService("engine/node.ts", [
     {
       name: "nodes look for an idempotency key in different partitions",
       search: "if (idempotencyKey !== null) return partitionByteOfKey(tenantId, idempotencyKey);",
@@ -128,14 +140,32 @@ const engine = [
       replace: ";",
     },
   ]),
-  inService("engine/schedule/earliest-dues.ts", [
+  inService("engine/due-scan.ts", [
     {
-      name: "a later instant hides an earlier one",
-      search: "known === undefined || due.dueAt < known.dueAt",
-      replace: "known === undefined || due.dueAt !== known.dueAt",
+      name: "what other nodes have stored is read once a minute only",
+      search: "soonMs: 1000,",
+      replace: "soonMs: 60_000,",
+    },
+    {
+      name: "a page of a slow read delays the reads that a start waits for",
+      search: "Math.max(pauseOf(URGENT_PAUSE), waitMs)",
+      replace: "Math.max(pauseOf(QUIET_PAUSE), waitMs)",
+    },
+    {
+      name: "a read begins where the last one has not ended",
+      search: "const from = Math.min(now - this.#pace.lookBackMs, this.#coveredUntil);",
+      replace: "const from = now;",
     },
   ]),
-  inService("time/store-clock.ts", [
+  inService("engine/fleet.ts", [
+    {
+      name: "a pause that another node ends holds for ever",
+      search:
+        "if (destination.isShared || destination.awaitsOthers) this.#active.add(destination);",
+      replace: "if (destination.isShared) this.#active.add(destination);",
+    },
+  ]),
+  inService("time/engine-time.ts", [
     {
       name: "a reading counts from the request",
       search: "    const reading = { offsetMs: now - atMs, atMs };\n    // At the request",
@@ -162,7 +192,7 @@ const engine = [
       replace: "boundOf(one, atMs) < reading.offsetMs - ROUNDING_MS",
     },
   ]),
-  inService("model/store-wrappers/timed-store.ts", [
+  inService("model/store-wrappers.ts", [
     {
       name: "a call that does not end blocks its caller",
       search: "const cancel = clock.alarm(ms, fail, true);",
@@ -174,8 +204,8 @@ const engine = [
 
 const core = [
   inGuards(
-    "fleet/fleet-admission.ts",
-    ["core/src/guards/fleet/"],
+    "fleet-admission.ts",
+    ["core/src/guards/fleet-admission.test"],
     [
       {
         name: "a failure does not open the breaker together with those of other nodes",
@@ -210,8 +240,8 @@ const core = [
     ],
   ),
   inGuards(
-    "fleet/fleet-demand.ts",
-    ["core/src/guards/fleet/"],
+    "fleet-admission.ts",
+    ["core/src/guards/fleet-admission.test"],
     [
       {
         name: "a node keeps the only slot for itself",
@@ -231,8 +261,8 @@ const core = [
     ],
   ),
   inGuards(
-    "fleet-budget.ts",
-    ["core/src/guards/fleet-budget.test"],
+    "shared-budget.ts",
+    ["core/src/guards/shared-budget.test"],
     [
       {
         name: "a node that has just joined uses its part of the minimum",

@@ -2,7 +2,7 @@
 import { inService } from "../mutant.mjs";
 
 export const grpc = [
-  inService("deliver/sessions/session-pool.ts", [
+  inService("deliver/session-pool.ts", [
     {
       name: "an open connection is used although its address is no longer allowed",
       search:
@@ -20,7 +20,7 @@ export const grpc = [
       replace: "",
     },
   ]),
-  inService("deliver/grpc/session.ts", [
+  inService("deliver/grpc.ts", [
     {
       name: "a flood on an idle connection goes on",
       search: "if (this.#socket.bytesRead > this.#maxReceived) this.destroy();",
@@ -37,7 +37,7 @@ export const grpc = [
       replace: "return false;",
     },
   ]),
-  inService("deliver/grpc/call.ts", [
+  inService("deliver/grpc.ts", [
     {
       name: "a call is sent although it may not start",
       search: "if (this.call.options.mayStart?.() === false) this.endEarly(undefined);\n    else ",
@@ -54,7 +54,7 @@ export const grpc = [
       replace: "this.endFailed(failure, true);",
     },
   ]),
-  inService("deliver/grpc/response.ts", [
+  inService("deliver/grpc.ts", [
     {
       name: "trailers of any length are accepted",
       search: "return bytes <= MAX_HEADER_BYTES;",
@@ -71,21 +71,21 @@ export const grpc = [
       replace: "value",
     },
   ]),
-  inService("deliver/grpc/message.ts", [
+  inService("deliver/grpc.ts", [
     {
       name: "a message of any length is read",
       search: "<= MAX_RESPONSE_BYTES;",
       replace: "<= Number.POSITIVE_INFINITY;",
     },
   ]),
-  inService("deliver/address-guard/target-url.ts", [
+  inService("deliver/target.ts", [
     {
       name: "the host of a target that is not HTTP is not normalized",
       search: "const url = new URL(known);",
       replace: "const url = new URL(text);",
     },
   ]),
-  inService("intake/targets/grpc-input.ts", [
+  inService("intake/task-input.ts", [
     {
       name: "a task sets the metadata of gRPC itself",
       search: 'if (name.startsWith("grpc-")) return "is set by the service, not by a task";',

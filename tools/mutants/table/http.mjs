@@ -6,7 +6,7 @@ const DIRECT = ["test/http/direct-create.test.ts"];
 const KEY_LIMITS = ["test/http/key-limits.test.ts"];
 
 export const http = [
-  inService("http/access/access.ts", [
+  inService("http/access.ts", [
     {
       name: "a key without the scope of a route is accepted",
       search: 'if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;',
@@ -44,7 +44,7 @@ export const http = [
       tests: KEY_LIMITS,
     },
   ]),
-  inService("http/direct/turn-off-for-hooks.ts", [
+  inService("http/direct-creates.ts", [
     {
       name: "a create does not pass the hooks of the host program",
       search: "if (!SERVER_HOOKS.has(hook[0])) turnOff();",
@@ -58,7 +58,7 @@ export const http = [
       tests: DIRECT,
     },
   ]),
-  inService("http/direct/direct-creates.ts", [
+  inService("http/direct-creates.ts", [
     {
       name: "a replayed create is reported as a new task",
       search: "accepted === undefined || accepted.replayed",
@@ -73,7 +73,7 @@ export const http = [
       tests: DIRECT,
     },
   ]),
-  inService("http/access/keys.ts", [
+  inService("http/access.ts", [
     {
       name: "an expired key is accepted",
       search: "now < (record.expiresAt ?? Number.POSITIVE_INFINITY)",
@@ -81,8 +81,8 @@ export const http = [
     },
     {
       name: "a key with another secret is accepted",
-      search: "return isRight && isLive ? record : undefined;",
-      replace: "return isLive ? record : undefined;",
+      search: "  return isRight && isLive ? record : undefined;\n}\n",
+      replace: "  return isLive ? record : undefined;\n}\n",
     },
     {
       name: "a revoked key is accepted until a restart",
@@ -91,7 +91,7 @@ export const http = [
       tests: ACCESS,
     },
   ]),
-  inService("http/request/cursor.ts", [
+  inService("http/list-query.ts", [
     {
       name: "a cursor of another tenant is accepted",
       search: "redrive cursor\\n${tenantId}\\n${list}",
@@ -103,7 +103,7 @@ export const http = [
       replace: "redrive cursor\\n${tenantId}",
     },
   ]),
-  inService("http/context/backlog.ts", [
+  inService("http/http-context.ts", [
     {
       name: "a full queue accepts tasks",
       search: "if (cached.waiting < maxWaiting) return;",
@@ -117,7 +117,7 @@ export const http = [
       tests: [...KEY_LIMITS, "test/http/limits.test.ts"],
     },
   ]),
-  inService("http/request/create-request.ts", [
+  inService("http/create-request.ts", [
     {
       name: "a header and a field with different keys are accepted",
       search: "own !== undefined && given !== undefined && own !== given",
@@ -129,11 +129,11 @@ export const http = [
       replace: "Number(seconds)",
     },
   ]),
-  inService("http/routes/create-routes.ts", [
+  inService("http/create-routes.ts", [
     {
       name: "a loop of services is not refused in a batch",
-      search: "const hops = assertNoLoop(request.headers);",
-      replace: "const hops = 0;",
+      search: "const hops = assertNoLoop(request.headers);\n  const count",
+      replace: "const hops = 0;\n  const count",
       tests: ["test/http/hops.test.ts"],
     },
     {
@@ -144,12 +144,13 @@ export const http = [
     },
     {
       name: "a key that is limited to some targets may call back anywhere",
-      search: "[input.targetUrl, input.callbackUrl]",
-      replace: "[input.targetUrl]",
+      search:
+        "if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);",
+      replace: "if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl]);",
       tests: KEY_LIMITS,
     },
   ]),
-  inService("http/connection/slow-readers.ts", [
+  inService("http/connection-limits.ts", [
     {
       name: "a client that reads nothing is never disconnected",
       search: "else if (nowMs - reader.atMs >= this.#timeoutMs) socket.destroy();",
@@ -166,7 +167,7 @@ export const http = [
       replace: "",
     },
   ]),
-  inService("http/connection/address-limit.ts", [
+  inService("http/connection-limits.ts", [
     {
       name: "an address may have any number of connections",
       search: "if (count >= this.#max) return undefined;",
@@ -178,7 +179,7 @@ export const http = [
       replace: "bytes.join",
     },
   ]),
-  inService("http/connection/pipeline-limit.ts", [
+  inService("http/connection-limits.ts", [
     {
       name: "a connection may send any number of requests ahead",
       search: "pipeline.waiting.length >= MAX_WAITING || this.#waiting >= MAX_WAITING_IN_ALL",

@@ -29,7 +29,7 @@ export const intake = [
       replace: "if (!callback.ok) return callbackUrl;",
     },
   ]),
-  inService("intake/task-body.ts", [
+  inService("intake/task-input.ts", [
     {
       name: "a later change of the caller's bytes reaches an attempt",
       search: "Uint8Array.prototype.slice.call(body)",
@@ -59,7 +59,7 @@ export const intake = [
       replace: "",
     },
   ]),
-  inService("intake/fingerprint.ts", [
+  inService("intake/task-intake.ts", [
     {
       name: "a body in the blob store does not count for the fingerprint",
       search: "return [text, ...blobParts(task.bodyRef)];",
@@ -81,7 +81,7 @@ export const intake = [
       replace: "[text]",
     },
   ]),
-  inService("intake/sealed-headers.ts", [
+  inService("intake/secrets.ts", [
     {
       name: "a sealed header can be moved to another task",
       search: 'return `${tenantId}\\n${taskId}\\n${names.join("\\n").toLowerCase()}`;',
@@ -103,7 +103,7 @@ export const intake = [
       replace: "names.length === 1",
     },
   ]),
-  inService("intake/encryption-keys.ts", [
+  inService("intake/secrets.ts", [
     {
       name: "a nonce is used again",
       search: "used += NONCE_BYTES;\n    return",
@@ -117,7 +117,7 @@ export const intake = [
       replace: "    return { ...ciphers([], fill), fingerprint: sha256 };\n",
     },
   ]),
-  inService("intake/targets/key-targets.ts", [
+  inService("intake/key-targets.ts", [
     {
       name: "a key may send to every port of its targets",
       search: "rule.port !== undefined && rule.port !== port",
@@ -131,7 +131,7 @@ export const intake = [
       replace: "if (changes >= 0) {",
     },
   ]),
-  inService("intake/fresh.ts", [
+  inService("intake/policies.ts", [
     {
       name: "a shared store has a cache that other nodes do not change",
       search: "exclusive || Math.abs(now - readAt) < KNOWN_MS",

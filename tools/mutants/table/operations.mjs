@@ -25,9 +25,13 @@ export const operations = [
     },
     {
       name: "a redrive continues though a circuit opens",
-      search:
-        "const why = (await this.#circuits.check(member.destination)) ?? (await this.#redrive(member));",
-      replace: "const why = await this.#redrive(member);",
+      search: "if (opened !== undefined) return opened;",
+      replace: "if (opened === null) return opened;",
+    },
+    {
+      name: "a redrive creates tasks for a destination that cannot take them",
+      search: "if (held === undefined) break;",
+      replace: "if (held !== null) break;",
     },
     {
       name: "a failing store ends the redrive",
@@ -45,7 +49,7 @@ export const operations = [
       replace: "",
     },
   ]),
-  inService("operations/circuit-watch.ts", [
+  inService("operations/redrive-run.ts", [
     {
       name: "a circuit that was open before the redrive pauses it",
       search: "if (before === undefined) return undefined;",
@@ -58,14 +62,14 @@ export const operations = [
       replace: "hasOpened",
     },
   ]),
-  inService("operations/activity/minute-counts.ts", [
+  inService("operations/activity.ts", [
     {
       name: "a minute of the last hour is counted again an hour later",
       search: "for (const counts of this.#counts.values()) counts[slotOfMinute(passed)] = 0;",
       replace: "",
     },
   ]),
-  inService("operations/activity/activity-recorder.ts", [
+  inService("operations/activity.ts", [
     {
       name: "the counts of this node are added to its saved ones",
       search: "      .filter(({ id }) => id !== this.#source.engine.nodeId)\n",
@@ -77,7 +81,7 @@ export const operations = [
       replace: "",
     },
   ]),
-  inService("operations/selection/count-tasks.ts", [
+  inService("operations/selection.ts", [
     {
       name: "the stored count ignores the other fields of a filter",
       search: "if (Object.keys(others).length > 0) return undefined;",

@@ -3,7 +3,7 @@ import { inService } from "../mutant.mjs";
 
 /** @type {readonly import("../mutant.mjs").Mutant[]} */
 export const queries = [
-  ...inService("stores/sqlite/read/sqlite-query.ts", [
+  ...inService("stores/sqlite/sqlite-query.ts", [
     {
       name: "attempts ignore the tenant",
       search: "(SELECT ref FROM tasks WHERE tenant_id = ? AND task_id = ?)",
@@ -30,7 +30,7 @@ export const queries = [
       replace: "ORDER BY t.task_id DESC LIMIT 1",
     },
   ]),
-  ...inService("stores/sqlite/read/destination-query.ts", [
+  ...inService("stores/sqlite/sqlite-query.ts", [
     {
       name: "count ignores the tenant",
       search: "WHERE d.tenant_id = ? AND c.count > 0",
@@ -47,7 +47,7 @@ export const queries = [
       replace: "= d.destination_id\n",
     },
   ]),
-  ...inService("stores/sqlite/read/task-list.ts", [
+  ...inService("stores/sqlite/task-list.ts", [
     {
       name: "a page that used up its rows ends the list",
       search: "return { items, cursor: cursor ?? null };",
@@ -75,7 +75,7 @@ export const queries = [
       equivalent: "every source gives the same list; only the number of pages differs",
     },
   ]),
-  ...inService("stores/sqlite/read/task-sources.ts", [
+  ...inService("stores/sqlite/task-list.ts", [
     {
       name: "list ignores the tenant",
       search: '[[{ table: "tasks", conditions: [ofTenant] }]]',
@@ -118,7 +118,7 @@ export const queries = [
       replace: "WHERE key = ? AND ? <> '')",
     },
   ]),
-  ...inService("stores/sqlite/read/read-queue.ts", [
+  ...inService("stores/sqlite/read-queue.ts", [
     {
       name: "a tenant keeps its turn",
       search: "    this.#waiting.set(current.tenantId, current.jobs);\n",

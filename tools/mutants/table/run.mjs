@@ -2,7 +2,7 @@
 import { inService } from "../mutant.mjs";
 
 export const run = [
-  inService("engine/run/rescuer.ts", [
+  inService("engine/rescuer.ts", [
     {
       name: "a claim that this node runs is rescued",
       search: "!this.#settling.has(keyOf(claim)) && !this.#parts.runner.holds(claim)",
@@ -20,7 +20,7 @@ export const run = [
     },
     {
       name: "unknown claims of this node are never released",
-      search: "if (health.mayHaveUnknownClaims())",
+      search: "if (health.mayHaveUnknownClaims() || this.#isCompareDue())",
       replace: "if (false)",
     },
     {
@@ -39,7 +39,7 @@ export const run = [
       replace: "",
     },
   ]),
-  inService("engine/run/runner.ts", [
+  inService("engine/runner.ts", [
     {
       name: "a claim ahead of time is sent at once",
       search: "if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);",
@@ -47,7 +47,7 @@ export const run = [
     },
     {
       name: "a stopping node sends its claims",
-      search: "!this.#parts.nodeOf(task.taskId).mayStart(task.claimedAt)",
+      search: "!this.#parts.node.mayStart(task.claimedAt)",
       replace: "false",
     },
     {
@@ -108,8 +108,8 @@ export const run = [
     },
     {
       name: "a refused target ends like a failed one",
-      search: 'errorClass !== "target-denied" && errorClass',
-      replace: "errorClass",
+      search: 'errorClass === "target-denied" ?',
+      replace: "errorClass === null ?",
     },
     {
       name: "a removed policy leaves its tasks claimed",
@@ -128,7 +128,7 @@ export const run = [
       equivalent: "an attempt starts at or after the instant at which it is due",
     },
   ]),
-  inService("engine/run/settlement.ts", [
+  inService("engine/settlement.ts", [
     {
       name: "a task that kills its node is never poison",
       search: "abandonedCountOf(ending) >= MAX_ABANDONED",
@@ -171,7 +171,7 @@ export const run = [
       replace: "task.claimedAt",
     },
   ]),
-  inService("engine/run/held-claims.ts", [
+  inService("engine/held-claims.ts", [
     {
       name: "the destination of a running task may be dropped",
       search: "    destination.users++;\n",
@@ -193,7 +193,7 @@ export const run = [
       replace: "",
     },
   ]),
-  inService("engine/run/after-settle.ts", [
+  inService("engine/settlement.ts", [
     {
       name: "a retry waits for the next reading of the store",
       search: "scheduler.expectTask(lane, task.taskId, settle.nextAttemptAt);",

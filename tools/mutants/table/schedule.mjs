@@ -2,7 +2,7 @@
 import { inService } from "../mutant.mjs";
 
 const schedule = [
-  inService("engine/schedule/scheduler.ts", [
+  inService("engine/scheduler.ts", [
     {
       name: "a lane waits for a share after its due task has moved to another node",
       search: "if (lane.isQueued || lane.isClaimed) continue;",
@@ -29,7 +29,7 @@ const schedule = [
       replace: "} else if (dueAt !== lane.dueAt) lane.dueAt = dueAt;",
     },
   ]),
-  inService("engine/schedule/planned-claim.ts", [
+  inService("engine/scheduler.ts", [
     {
       name: "scarce permits let a task overtake an older one of the other lane",
       search: "if (isFree) return",
@@ -41,14 +41,14 @@ const schedule = [
       replace: "",
     },
   ]),
-  inService("engine/schedule/lane-dues.ts", [
+  inService("engine/scheduler.ts", [
     {
-      name: "a claim forgets a hint that arrived meanwhile",
+      name: "a claim forgets a wake-up that arrived meanwhile",
       search: "for (const [partition, dueAt] of arrivals ?? [])",
       replace: "for (const [partition, dueAt] of [] as [number, number][])",
     },
   ]),
-  inService("engine/schedule/lane-turns.ts", [
+  inService("engine/scheduler.ts", [
     {
       name: "a new task overtakes tasks that wait",
       search: "if (first.dueAt <= now) return false;",
@@ -60,19 +60,55 @@ const schedule = [
       replace: ";",
     },
   ]),
-  inService("engine/schedule/claim-capacity.ts", [
+  inService("engine/scheduler.ts", [
     {
-      name: "a rate limit admits several tasks per claim",
-      search: "if (rate || adaptiveRate || throttle) return ONE_BY_ONE;",
+      name: "an adaptive rate or a throttle admits several tasks per claim",
+      search: "if (adaptiveRate || throttle) return ONE_BY_ONE;",
       replace: "",
+    },
+    {
+      name: "a claim takes only the tokens of now",
+      search: "tokensMs: isClosed(breaker) ? TOKENS_MS : 0",
+      replace: "tokensMs: 0",
+    },
+    {
+      name: "a probe is claimed before there is a token",
+      search: "tokensMs: isClosed(breaker) ? TOKENS_MS : 0",
+      replace: "tokensMs: TOKENS_MS",
     },
     {
       name: "a probe is claimed ahead of time",
-      search: 'if (breaker && breaker.state !== "CLOSED") return 0;',
+      search: "if (!isClosed(breaker)) return 0;",
       replace: "",
     },
   ]),
-  inService("engine/commit/commit-loop.ts", [
+  inService("engine/token-queue.ts", [
+    {
+      name: "a claim waits a minute for a token",
+      search: "const MAX_WAIT_MS = 200;",
+      replace: "const MAX_WAIT_MS = 60_000;",
+    },
+    {
+      name: "a claim that waits for a token is sent after its recall",
+      search: "if (!claim.isWaiting) continue;",
+      replace: "",
+    },
+  ]),
+  inService("engine/runner.ts", [
+    {
+      name: "a new claim overtakes those that wait for a token",
+      search: "else if (this.#tokenQueue.isWaiting(destination)) this.#waitForToken(claim);",
+      replace: "",
+    },
+  ]),
+  inService("engine/destination-runtime.ts", [
+    {
+      name: "a rate limit's tokens are sent at once",
+      search: "    if (!admission.start(permit, now)) return false;\n",
+      replace: "",
+    },
+  ]),
+  inService("engine/commit-loop.ts", [
     {
       name: "a second suspect is claimed",
       search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
@@ -85,7 +121,7 @@ const schedule = [
     },
     {
       name: "the settles of a failed commit are lost",
-      search: "      queue.restore(commit.settles, written, commit.hints);\n",
+      search: "      queue.restore(commit.settles, written);\n",
       replace: "",
     },
     {
@@ -96,7 +132,7 @@ const schedule = [
     },
     {
       name: "a second suspect is claimed beside a running commit",
-      search: "|| this.#running.hasSuspect()",
+      search: "    if (this.#running.hasSuspect()) return false;\n",
       replace: "",
     },
     {
@@ -106,14 +142,14 @@ const schedule = [
       replace: "",
     },
   ]),
-  inService("engine/commit/commit-pause.ts", [
+  inService("engine/commit-loop.ts", [
     {
       name: "a failed commit is repeated without a pause",
       search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)",
       replace: "0",
     },
   ]),
-  inService("engine/commit/running-commits.ts", [
+  inService("engine/commit-loop.ts", [
     {
       name: "results are applied as they arrive",
       search: "    running.apply = apply;\n    this.#applyNext();",
@@ -125,7 +161,7 @@ const schedule = [
       replace: "true",
     },
   ]),
-  inService("engine/commit/gather-commit.ts", [
+  inService("engine/commit-batch.ts", [
     {
       name: "a stopping node claims tasks",
       search: "const mayClaim = node.isActive();",
@@ -137,7 +173,7 @@ const schedule = [
       replace: "node.isLoading",
     },
   ]),
-  inService("engine/commit/commit-queue.ts", [
+  inService("engine/commit-queue.ts", [
     {
       name: "creates starve behind settles",
       search: "Math.max(1, max - taken)",
@@ -149,9 +185,10 @@ const schedule = [
 /** Only the tests of the service must find these. */
 const core = [
   {
-    file: "core/src/guards/admission/admission.ts",
+    file: "core/src/guards/admission.ts",
     name: "the slow start after a circuit closes is missing",
-    search: "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency);",
+    search:
+      "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency, now);",
     replace: "",
     tests: ["faces/service/src/engine/slow-start.test.ts"],
   },

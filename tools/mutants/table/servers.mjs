@@ -2,6 +2,13 @@
 import { inService } from "../mutant.mjs";
 
 const postgres = [
+  inService("stores/postgres/schema/commit-functions.ts", [
+    {
+      name: "the versions of a destination start again after its row was removed",
+      search: "stored := missing_version();",
+      replace: "stored := 0;",
+    },
+  ]),
   inService("stores/postgres/schema/settle-functions.ts", [
     {
       name: "a settle of an old claim changes the task",
@@ -41,7 +48,7 @@ const postgres = [
       replace: "EXISTS (SELECT FROM policies p WHERE p.policy_id",
     },
   ]),
-  inService("stores/postgres/schema/claim-functions.ts", [
+  inService("stores/postgres/schema/commit-functions.ts", [
     {
       name: "the claims of a live node are rescued",
       search: "WHERE n.node_id = c.node_id AND n.lease_until > clock_ms()));",
@@ -53,7 +60,7 @@ const postgres = [
       replace: "WHERE p.next_attempt_at <= at OR p.position <= (e->>5)::int",
     },
   ]),
-  inService("stores/postgres/tables/due-table.ts", [
+  inService("stores/postgres/due-table.ts", [
     {
       name: "a node rescues claims in partitions of other nodes",
       search: " AND c.partition = ANY ($2)",
@@ -120,7 +127,34 @@ const redis = [
       replace: "local other = 0",
     },
   ]),
-  inService("stores/redis/scripts/task-script.ts", [
+  inService("stores/redis/scripts/row-scripts.ts", [
+    {
+      name: "the versions of a destination start again after its row was removed",
+      search: "cmsgpack.unpack(stored)[1] or lastRemoved()",
+      replace: "cmsgpack.unpack(stored)[1] or 0",
+    },
+    {
+      name: "a row is removed while a partition may not know its version",
+      search: "if row and row[1] == version and isSettled then",
+      replace: "if row and row[1] == version then",
+    },
+  ]),
+  inService("stores/redis/scripts/policy-scripts.ts", [
+    {
+      name: "a policy is removed although a create needed it meanwhile",
+      search:
+        "if not entry or entry[1] ~= tonumber(ARGV[2]) or entry[4] <= nowMs() then return 0 end",
+      replace: "if not entry then return 0 end",
+    },
+  ]),
+  inService("stores/redis/scripts/partition-scripts.ts", [
+    {
+      name: "a partition forgets the version of a row that was written after the removal",
+      search: "if known > 0 and known <= item[2] then",
+      replace: "if known > 0 then",
+    },
+  ]),
+  inService("stores/redis/scripts/commit-script.ts", [
     {
       name: "the end of another task makes a key expire",
       search: "if owner and cmsgpack.unpack(owner)[1] == id then",

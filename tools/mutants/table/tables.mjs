@@ -25,7 +25,7 @@ export const tables = [
       replace: "waits && state.lane === lane",
     },
   ]),
-  inService("stores/sqlite/tables/policy-table.ts", [
+  inService("stores/sqlite/policy-table.ts", [
     {
       name: "a policy of another tenant's task cannot be removed",
       search: "AND t.tenant_id = ?1 AND p.policy_id = ?2)",
@@ -52,7 +52,7 @@ export const tables = [
       replace: "t.status IN (${PENDING})",
     },
   ]),
-  inService("stores/sqlite/tables/document-table.ts", [
+  inService("stores/sqlite/document-table.ts", [
     {
       name: "documents of tenants are mixed",
       search: '"kind = ? AND tenant_id = ? AND id = ?"',
@@ -74,7 +74,7 @@ export const tables = [
       replace: "  ORDER BY id DESC LIMIT ?",
     },
   ]),
-  inService("stores/sqlite/tables/node-table.ts", [
+  inService("stores/sqlite/node-table.ts", [
     {
       name: "the latest instant moves back",
       search: "max(value, excluded.value)",
@@ -91,7 +91,7 @@ export const tables = [
       replace: 'claimed("? >= 0")',
     },
   ]),
-  inService("stores/sqlite/tables/destination-table.ts", [
+  inService("stores/sqlite/destination-table.ts", [
     {
       name: "the counts of a batch are added twice",
       search: "    this.#steps.clear();\n    this.#touchedBefore = this.#touched;",
@@ -139,7 +139,7 @@ export const tables = [
       replace: ";",
     },
   ]),
-  inService("stores/memory/memory-policies.ts", [
+  inService("stores/memory/memory-store.ts", [
     {
       name: "the policies of all tenants are listed",
       search: ".filter((policy) => policy.tenantId === tenantId);",

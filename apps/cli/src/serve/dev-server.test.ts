@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { type DevServer, startDevServer } from "./dev-server.ts";
+import { presets } from "@redrive/core";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type DevServer, PAGES, startDevServer } from "./dev-server.ts";
 
 async function start(port: number): Promise<DevServer> {
   const dev = await startDevServer({ port, folder });
@@ -33,4 +34,22 @@ test("if the port is taken, a second server uses the next free port and its own 
   expect(await (await fetch(`${second.url}/retry-policies/demo`)).json()).toHaveProperty("version");
   expect((await fetch(`${second.flakyUrl}/break?for=1h`)).status).toBe(200);
   expect((await fetch(`${second.flakyUrl}/orders`)).status).toBe(503);
+});
+
+// The pages of `redrive dev` have real numbers and safe headers.
+
+const get = (path: string) => PAGES[path]!();
+
+describe("the dev pages", () => {
+  test("list every preset with its waits as JSON", () => {
+    const { policies } = JSON.parse(get("/policies.json").body);
+    expect(policies.map(({ name }: { name: string }) => name)).toEqual(Object.keys(presets));
+    expect(policies[0]).toMatchObject({ name: "default", ceilingsMs: [100, 200, 400, 800] });
+  });
+
+  test("allow no script, style or frame", () => {
+    expect(get("/policies.json").headers["content-security-policy"]).toMatch(
+      /^default-src 'none'; base-uri 'none'/u,
+    );
+  });
 });

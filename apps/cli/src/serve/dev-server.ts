@@ -3,14 +3,19 @@
  * uses the next free port if its own is taken, so that two checkouts can run at the same time.
  */
 import { basename, join, relative } from "node:path";
-import { systemClock, systemRandom } from "@redrive/core";
-import { eventLine } from "../print/event-text.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { addPages } from "./dev-pages.ts";
-import { DEMO_POLICY, devWelcome } from "./dev-welcome.ts";
+import {
+  compilePolicy,
+  type PolicyDocument,
+  presets,
+  resolvePolicy,
+  systemClock,
+  systemRandom,
+} from "@redrive/core";
+import { eventLine } from "../terminal/event-text.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { type FlakyDestination, startFlakyDestination } from "./flaky-destination.ts";
 import { isPortTaken, nextFreePort } from "./ports.ts";
-import { onStopSignal, type RunningService, startService } from "./running-service.ts";
+import { type App, onStopSignal, type RunningService, startService } from "./running-service.ts";
 
 const HOST = "127.0.0.1";
 
@@ -20,7 +25,7 @@ const FLAKY_PORT_GAP = 100;
 /** The data file, unless another process uses it. */
 const SHARED_FILE = "dev.db";
 
-export interface DevServerOptions {
+interface DevServerOptions {
   readonly port: number;
   /** Folder of the data file. */
   readonly folder: string;
@@ -136,4 +141,135 @@ async function startFlaky(service: RunningService): Promise<FlakyDestination> {
     await service.stop();
     throw error;
   }
+}
+
+// Dev welcome: the first output of `redrive dev`: three things to try, ready to paste.
+
+interface DevWelcomeOptions {
+  /** URL of the service, without a trailing slash. */
+  readonly url: string;
+  readonly flakyUrl: string;
+  readonly dataFile: string;
+  /** The command to run the CLI: `npx redrive`. */
+  readonly command: string;
+}
+
+/** Retries for about ten seconds, so that a user can watch a task become a dead letter. */
+const DEMO_POLICY = {
+  policyId: "demo",
+  description: "For demos: five attempts within about ten seconds.",
+  maxAttempts: 5,
+  initialDelayMs: 500,
+  maxDelayMs: 4000,
+  jitterType: "EQUAL",
+  totalBudgetMs: 60_000,
+  attemptTimeoutMs: 5000,
+} as const;
+
+/** The CLI's default address, which needs no --url. */
+const DEFAULT_URL = "http://127.0.0.1:7337";
+
+/** Returns the lines. Commands have no trailing comments, because zsh treats those as arguments. */
+function devWelcome({ url, flakyUrl, dataFile, command }: DevWelcomeOptions): readonly string[] {
+  const task = { targetUrl: `${flakyUrl}/orders`, policyId: "demo", json: { order: 42 } };
+  const flag = url === DEFAULT_URL ? "" : ` --url ${url}`;
+  return [
+    `Redrive stores its data in ${dataFile}. Try this in a second terminal, in this folder:`,
+    "",
+    "1. Create a task for a destination that fails one time in five:",
+    "",
+    `   curl --json '${JSON.stringify(task)}' ${url}/retry-tasks`,
+    "",
+    "   Break the destination, create another task, and watch it become a dead letter:",
+    "",
+    `   curl '${flakyUrl}/break?for=10m'`,
+    `   ${command} send ${flakyUrl}/orders --policy demo --body-json '{"order":43}' --wait 25s${flag}`,
+    `   ${command} explain${flag}`,
+    "",
+    "   Repair the destination and redrive the dead letter:",
+    "",
+    `   curl ${flakyUrl}/repair`,
+    `   ${command} dlq redrive${flag}`,
+    "",
+    `2. Open the web pages: ${url}/ui/ shows the tasks, ${url}/ui/simulator simulates policies, ${url}/docs describes the API.`,
+    "",
+    "3. Retry in your own process: write this to a file in this folder, such as try.mjs, and run it:",
+    "",
+    '   import { retry } from "redrive";',
+    "   const load = async () => {",
+    `     const response = await fetch("${flakyUrl}/orders");`,
+    "     if (response.ok) return response.json();",
+    '     throw Object.assign(new Error("refused"), { status: response.status });',
+    "   };",
+    "   console.log(await retry(load));",
+    "",
+  ];
+}
+
+// Dev pages: the extra pages of `redrive dev`, by path. The service's HTTP server serves them and
+// applies its usual request checks.
+
+interface PageResponse {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const SAFE_HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-store",
+};
+
+export const PAGES: Readonly<Record<string, () => PageResponse>> = {
+  "/policies.json": () =>
+    ok("application/json", `${JSON.stringify({ policies: presetSchedules() })}\n`),
+};
+
+/** Adds the pages to the HTTP server. They need no API key. */
+function addPages(app: App): void {
+  // `hide` belongs to the OpenAPI plugin, so fastify's own types do not include it.
+  const options = { config: { scope: "public" } as const, schema: { hide: true } as object };
+  for (const [path, respond] of Object.entries(PAGES)) {
+    app.get(path, options, async (_, reply) => {
+      const { headers, body } = respond();
+      return reply.headers(headers).send(body);
+    });
+  }
+}
+
+function ok(type: string, body: string): PageResponse {
+  return { headers: { ...SAFE_HEADERS, "content-type": `${type}; charset=utf-8` }, body };
+}
+
+/** Longer schedules are cut off: the first waits show the shape. */
+const MAX_WAITS_SHOWN = 12;
+
+interface PresetSchedule {
+  readonly name: string;
+  readonly description: string;
+  readonly maxAttempts: number;
+  readonly jitterType: string;
+  /** The maximum wait after attempt 1, 2, 3, ... Jitter picks the actual wait below it. */
+  readonly ceilingsMs: readonly number[];
+  readonly document: PolicyDocument;
+}
+
+function presetSchedules(): readonly PresetSchedule[] {
+  return Object.entries(presets).map(([name, document]) => schedule(name, document));
+}
+
+function schedule(name: string, document: PolicyDocument): PresetSchedule {
+  const policy = resolvePolicy(document);
+  const kernel = compilePolicy(policy);
+  const waits = Math.min(policy.maxAttempts - 1, MAX_WAITS_SHOWN);
+  return {
+    name,
+    description: policy.description ?? "",
+    maxAttempts: policy.maxAttempts,
+    jitterType: policy.jitterType,
+    ceilingsMs: Array.from({ length: waits }, (_, index) => kernel.ceilingMs(index + 1)),
+    document,
+  };
 }

@@ -43,7 +43,7 @@ async function listenOnPortOrAny(server: Server, host: string, port: number): Pr
   }
 }
 
-export interface FlakyResponse {
+interface FlakyResponse {
   readonly status: number;
   readonly body: object;
 }

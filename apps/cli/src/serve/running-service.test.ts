@@ -1,8 +1,10 @@
 /** A service listens on the port it is given, and chooses a port only for port 0. */
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
-import { systemClock, systemRandom } from "@redrive/core";
-import { expect, onTestFinished, test } from "vitest";
+import { resolveDestination, systemClock, systemRandom } from "@redrive/core";
+import { STOP_GRACE_MS } from "@redrive/service";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { startFlakyDestination } from "./flaky-destination.ts";
 import { probePort } from "./ports.ts";
 import { type App, startService } from "./running-service.ts";
@@ -56,4 +58,22 @@ test("the flaky destination uses another port if its own is taken", async () => 
   onTestFinished(() => flaky.stop());
   expect(new URL(flaky.url).port).not.toBe(String(port));
   expect((await fetch(flaky.url)).status).toBe(200);
+});
+
+test("a stop gives running attempts one grace period, which the pages and the unit file allow", async () => {
+  const service = await startService({ host: HOST, port: 0, store: "memory:" });
+  const stop = vi.spyOn(service.redrive, "stop");
+  await service.stop();
+  // The default of the engine.
+  expect(stop.mock.calls).toEqual([[]]);
+  expect(STOP_GRACE_MS).toBeGreaterThan(resolveDestination({}, "service").policy.attemptTimeoutMs);
+  const read = (name: string) =>
+    readFileSync(new URL(`../../../../docs/${name}`, import.meta.url), "utf8");
+  const seconds = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]);
+  const graceSeconds = STOP_GRACE_MS / 1000;
+  expect(seconds(read("cli.md"), /waits up to (\d+) s for running/u)).toBe(graceSeconds);
+  expect(seconds(read("operations.md"), /running attempts for up to (\d+) s/u)).toBe(graceSeconds);
+  expect(seconds(read("embedded.md"), /running attempts \((\d+) s by/u)).toBe(graceSeconds);
+  const unit = seconds(read("deploy/redrive.service"), /^TimeoutStopSec=(\d+)$/mu);
+  expect(unit).toBeGreaterThan(graceSeconds + 12);
 });

@@ -2,6 +2,7 @@
  * Running service: starts a service and its HTTP server in this process. A failed start leaves
  * nothing open, and a stop lets running attempts finish.
  */
+
 import { createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -9,9 +10,8 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { createRedrive, type Redrive } from "@redrive/service";
 import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive/service/http";
-import { acceptedKeys } from "./api-keys.ts";
 import { isPortTaken, probePort } from "./ports.ts";
-import type { ServiceConfig } from "./service-config.ts";
+import { acceptedKeys, type ServiceConfig } from "./service-config.ts";
 import { threadSimulator } from "./simulate-on-thread.ts";
 import type { RunningTelemetry } from "./telemetry.ts";
 
@@ -27,7 +27,7 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
-export interface StartOptions {
+interface StartOptions {
   readonly apiKey?: string | undefined;
   readonly encryptionKey?: string | undefined;
   readonly logger?: AppOptions["logger"];
@@ -46,9 +46,6 @@ export interface StartOptions {
 const PAGES_FOLDERS = ["../../../web/dist", "../../pages"].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
-
-/** When the service stops, running attempts have this long to finish. */
-const STOP_GRACE_MS = 10_000;
 
 /** Maximum tries to find a free port for port 0. */
 const MAX_PORTS_TRIED = 5;
@@ -114,7 +111,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
-  const { attemptsAtOnce, attemptsPerOrigin, tenantShards } = config;
+  const { attemptsAtOnce, attemptsPerOrigin } = config;
   const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs, alerts } = config;
   return {
     store,
@@ -122,7 +119,6 @@ function serviceOptions(config: ServiceConfig, port: number) {
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...bodyOptions(config),
-    ...(tenantShards !== undefined && { tenantShards }),
     ...(allowTargets !== undefined && { allowTargets }),
     ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),
@@ -192,7 +188,7 @@ function stopOnce(
   return () => {
     stopping ??= app
       .close()
-      .then(() => redrive.stop(STOP_GRACE_MS))
+      .then(() => redrive.stop())
       .then(() => telemetry?.shutdown());
     return stopping;
   };

@@ -1,16 +1,21 @@
 /**
- * `redrive serve`: runs the service in production. It logs JSON lines, checks the configuration
- * before it opens anything, and never switches to another port.
+ * `redrive serve` and `redrive dev`: run the service, in production or for development. `serve`
+ * logs JSON lines, checks the configuration before it opens anything, and never switches to another
+ * port. The web server is loaded only when one of them runs.
  */
+
+import { readFileSync } from "node:fs";
 import process from "node:process";
-import { checkDestination, messageOf, RedriveError } from "@redrive/core";
+import { checkDestination, messageOf, RedriveError, systemClock } from "@redrive/core";
+import type { Redrive } from "@redrive/service";
+import type { RepeatedLines } from "@redrive/service/http";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { addExamples, durationFlagFrom, integerFlag, portFlag } from "../input/flags.ts";
-import { ownVersion } from "../print/own-version.ts";
-import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { logEvent, logTaskEvent } from "./event-log.ts";
+import { attemptText, eventText } from "../terminal/event-text.ts";
+import { addExamples, durationFlagFrom, integerFlag, portFlag } from "../terminal/flags.ts";
+import { FAILED, USAGE_ERROR } from "../terminal/presentation.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { isPortTaken } from "./ports.ts";
+import type { App } from "./running-service.ts";
 import type { ServiceConfig, ServiceFlags } from "./service-config.ts";
 import type { RunningTelemetry } from "./telemetry.ts";
 
@@ -123,7 +128,7 @@ export function addListenFlags(command: Command): Command {
 
 export function addStoreFlag(
   command: Command,
-  stores = "sqlite:PATH, postgres://... or redis://... for several nodes (several URLs with commas are shards), or memory: for tests",
+  stores = "sqlite:PATH, postgres://... or redis://... for several nodes, or memory: for tests",
 ): Command {
   const text = `${stores} (default: sqlite:redrive.db)`;
   return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
@@ -135,7 +140,7 @@ export function addBlobsFlag(command: Command): Command {
   return command.addOption(new Option("--blobs <place>", text).env("REDRIVE_BLOBS"));
 }
 
-export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise<void> {
+async function runServe(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   try {
     await serve(terminal, flags);
   } catch (error) {
@@ -163,9 +168,11 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
   telemetry?.onProblem((problem) => app.log.warn({ problem }, "OpenTelemetry: an export failed"));
   const store = storeName(config.store);
-  app.log.info({ url, store, pid: process.pid }, `Redrive is ready at ${url}/`);
+  app.log.info({ url, store }, `Redrive is ready at ${url}/`);
+  const { RepeatedLines } = await import("@redrive/service/http");
+  const lines = new RepeatedLines(systemClock);
   service.redrive.onEvent((event) => {
-    logEvent(app, event);
+    logEvent(app, event, lines);
     if (flags.taskLog !== false) logTaskEvent(app, event);
   });
   onStopSignal(async (signal) => {
@@ -176,12 +183,11 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   });
 }
 
-/** Undefined: OpenTelemetry is not configured, and nothing of it is loaded. */
+/** Undefined: OpenTelemetry is not configured, and none of its packages is loaded. */
 async function openTelemetry(config: ServiceConfig): Promise<RunningTelemetry | undefined> {
-  const { telemetryConfig } = await import("./telemetry-config.ts");
+  const { startTelemetry, telemetryConfig } = await import("./telemetry.ts");
   const wanted = telemetryConfig(process.env, config.telemetry);
   if (wanted === undefined) return undefined;
-  const { startTelemetry } = await import("./telemetry.ts");
   return startTelemetry(wanted, { environment: process.env, version: ownVersion() });
 }
 
@@ -196,7 +202,7 @@ function exitOnStoreFailure(error: unknown): void {
   process.exit(FAILED);
 }
 
-export function startErrorMessage(error: unknown): string {
+function startErrorMessage(error: unknown): string {
   const message = messageOf(error);
   if (isPortTaken(error))
     return `${message}: stop the process that listens there, or choose another --port`;
@@ -204,4 +210,96 @@ export function startErrorMessage(error: unknown): string {
   if (code === "EADDRNOTAVAIL") return `${message}: --host must be an address of this machine`;
   if (code === "EACCES" && syscall === "listen") return `${message}: choose a --port above 1023`;
   return message;
+}
+
+export function addDev(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("dev")
+    .description("Run the service for development, with a flaky destination to send tasks to.")
+    .option(
+      "--port <port>",
+      "port to listen on; if it is taken, the next free port is used",
+      portFlag,
+      7337,
+    );
+  addExamples(command, "redrive dev", "redrive dev --port 8080");
+  command.action(async (flags: { readonly port: number }) => {
+    // Loads the web server only for the commands that serve.
+    const { runDevServer } = await import("./dev-server.ts");
+    await runDevServer(terminal, flags).catch((error: unknown) => {
+      terminal.printError(`error: ${startErrorMessage(error)}\n`);
+      terminal.setExitCode(FAILED);
+    });
+  });
+}
+
+// Event log: what `redrive serve` writes to its log: a line per attempt, a line per end of a task,
+// and the events that people act on. No line contains a URL, a header, a body or a label.
+
+type EngineEvent = Parameters<Parameters<Redrive["onEvent"]>[0]>[0];
+
+const MESSAGES: Readonly<
+  Partial<Record<EngineEvent["type"], readonly [level: "info" | "warn" | "error", text: string]>>
+> = {
+  "store.failed": ["error", "the store failed"],
+  "store.recovered": ["info", "the store responds again"],
+  "store.refused": ["error", "the store refused an item"],
+  "store.messages-unreadable": ["warn", "somebody else writes to the store's channel"],
+  "destination.changed": ["info", "a destination was changed"],
+  "node.lease-lost": ["error", "the lease is lost: running attempts are aborted"],
+  "attempt.fenced": [
+    "warn",
+    "fenced: another node had taken over the task, so the result of this attempt is not stored",
+  ],
+  "node.shortage": [
+    "warn",
+    "the process lacks files, memory or ports and runs fewer attempts: raise `ulimit -n`, or lower --attempts-at-once",
+  ],
+  "clock.following": ["warn", "the clock was set forward or the machine slept: following it"],
+  "clock.ahead": ["warn", "the clock was set back: running slower until it catches up"],
+  "clock.refused": ["error", "clock refused"],
+  "clock.synced": ["info", "the time of the service agrees with the clock again"],
+  "secret.unavailable": [
+    "error",
+    "this node lacks an encryption key: tasks with that secret wait (docs/operations.md, Encryption keys)",
+  ],
+  "document.unreadable": ["error", "a stored document cannot be read: its tasks are held"],
+  "document.fields-ignored": ["warn", "a stored document has unknown fields, which are ignored"],
+};
+
+/** Writes a line for the attempt that the event ends, if any, and one for the end of the task. */
+export function logTaskEvent({ log }: Pick<App, "log">, event: EngineEvent): void {
+  const { type, tenantId, taskId, destination, policyId, attemptNumber, attempt, waits } = event;
+  if (type === "attempt.started" || type === "task.created" || taskId === undefined) return;
+  const task = { tenantId, taskId, destination, policyId };
+  if (attempt !== undefined) {
+    const { nextAttemptAt } = event;
+    const fields = { event: "attempt", ...task, attemptNumber, ...attempt, nextAttemptAt, waits };
+    log.info(fields, attemptText(event));
+  }
+  if (!type.startsWith("task.")) return;
+  const { reason, by } = event;
+  log.info({ event: type, ...task, attemptNumber, reason, by }, eventText(event)?.text ?? type);
+}
+
+/** They repeat for each call or task while one outage lasts, and have one line per minute. */
+const REPEATED: ReadonlySet<string> = new Set(["store.failed", "secret.unavailable"]);
+
+export function logEvent(
+  { log }: Pick<App, "log">,
+  event: EngineEvent,
+  lines: RepeatedLines,
+): void {
+  const [level, text] = MESSAGES[event.type] ?? [];
+  if (level === undefined || text === undefined) return;
+  const times = REPEATED.has(event.type) ? lines.due(event.type) : 1;
+  if (times === undefined) return;
+  const { type, reason, tenantId, taskId, destination, policyId } = event;
+  const fields = { event: type, reason, tenantId, taskId, destination, policyId };
+  log[level]({ ...fields, ...(times > 1 && { times }) }, text);
+}
+
+export function ownVersion(): string {
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
 }

@@ -1,6 +1,7 @@
 /**
  * Service config: the configuration of `redrive serve` from flags, environment and file, in order
- * of precedence. Errors are reported before anything is opened.
+ * of precedence, with the files of its store and the keys that it accepts. Errors are reported
+ * before anything is opened.
  */
 import {
   booleanRule,
@@ -16,12 +17,21 @@ import {
   type RetryBudgetDocument,
   type Rule,
   resolveDestination,
+  systemClock,
   textRule,
 } from "@redrive/core";
-import { type AlertOptions, storeName, storeTexts } from "@redrive/service";
-import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
-import { readJson, withFileName } from "../input/documents.ts";
-import { checkTelemetry, type TelemetryFile } from "./telemetry-config.ts";
+import { type AlertOptions, storeName } from "@redrive/service";
+import {
+  DEFAULT_HOST,
+  DEFAULT_PORT,
+  fileKeyStore,
+  type KeyRecord,
+  type KeyStore,
+  memoryKeyStore,
+  recordOfKey,
+} from "@redrive/service/http";
+import { readJson, withFileName } from "../terminal/documents.ts";
+import { checkTelemetry, type TelemetryFile } from "./telemetry.ts";
 
 /** A flag that is not set is undefined. Commander reads the environment variables of flags. */
 export interface ServiceFlags {
@@ -46,13 +56,10 @@ export interface ServiceFlags {
 }
 
 /** The fields of the configuration file. All are optional. */
-export interface ServiceFile {
+interface ServiceFile {
   readonly host?: string;
   readonly port?: number;
-  /** A list names the shards of one store. */
-  readonly store?: string | readonly string[];
-  /** The shards of tenants that do not use all of them, by their numbers from 1. */
-  readonly tenantShards?: Readonly<Record<string, readonly number[]>>;
+  readonly store?: string;
   /** Where large bodies are stored. Default: next to a SQLite file. */
   readonly blobs?: string;
   /** Bodies of at most this many bytes are stored in the row of their task. */
@@ -84,7 +91,6 @@ export interface ServiceFile {
 export interface ServiceConfig extends ServiceFile {
   readonly host: string;
   readonly port: number;
-  /** Shards are separated by commas. */
   readonly store: string;
 }
 
@@ -102,26 +108,12 @@ const namesRule: Rule = (value) =>
 const budgetRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "the fields of a retry budget, or false";
 
-const storeText = textRule(/^.{1,4096}$/u, STORE_FORMS);
-
-const storeRule: Rule = (value) =>
-  Array.isArray(value) && value.length > 0
-    ? value.map(storeText).find((problem) => problem !== undefined)
-    : storeText(value);
-
-/** Checks only the type. The service knows how many shards there are. */
-const shardsRule: Rule = (value) =>
-  isObject(value) && Object.values(value).every(Array.isArray)
-    ? undefined
-    : "the numbers of shards by tenant";
-
 const YEAR_MS = 365 * 86_400_000;
 
 const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
   port: numberRule(0, 65_535),
-  store: storeRule,
-  tenantShards: shardsRule,
+  store: textRule(/^.{1,4096}$/u, STORE_FORMS),
   blobs: textRule(/^(?:file:|s3:\/\/).{1,4096}$/u, "file:DIR or s3://BUCKET/PREFIX"),
   inlineBodyBytes: numberRule(0, 1024 ** 2),
   maxBodyBytes: numberRule(1, 5 * 1024 ** 3),
@@ -164,11 +156,9 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...(maxBody !== undefined && { maxBodyBytes: maxBody }),
     ...(lease !== undefined && { leaseMs: lease }),
   };
-  const { store } = config;
-  const text = typeof store === "string" ? store : store.join();
-  for (const one of storeTexts(text)) storePath(one);
+  storePath(config.store);
   if (config.insecureNoAuth && config.allowTargets) throw openRelayError();
-  return { ...config, store: text };
+  return config;
 }
 
 function retryBudgetFrom(share: number | "off"): RetryBudgetDocument | false {
@@ -224,4 +214,54 @@ export function isServerStore(store: string): boolean {
 function storeHint(store: string): string {
   if (store === "memory") return '; did you mean "memory:"?';
   return store.includes(":") || store === "" ? "" : `; did you mean ${quote(`sqlite:${store}`)}?`;
+}
+
+// Store file: what the commands that work on the file of a store share.
+
+/** Throws `INVALID_ARGUMENT` for a store in memory or on a server. */
+export function storeFile(store: string = DEFAULT_STORE): string {
+  const path = storePath(store);
+  if (path !== undefined) return path;
+  throw new RedriveError("INVALID_ARGUMENT", "only a SQLite store has a file: use sqlite:PATH");
+}
+
+/** Gives failures of the file a code: of the system a wrong path, of SQLite a damaged file. */
+export async function withFileErrors<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof RedriveError) throw error;
+    if (error.name === "StoreFullError") throw causedError("STORE_FULL", error.message, error);
+    const code = "syscall" in error ? "INVALID_ARGUMENT" : "STORE_DAMAGED";
+    throw causedError(code, error.message, error);
+  }
+}
+
+// API keys: the keys that a service accepts: those in the file next to its store, and
+// `REDRIVE_API_KEY`. Without any key, calls need none, and the service may listen only on loopback.
+
+/** The key file of a store. Undefined for a store that has no file. */
+export function keyFilePath(store: string): string | undefined {
+  const path = storePath(store);
+  return path === undefined ? undefined : `${path}.keys.json`;
+}
+
+/** Undefined if there is no key: then calls need none. */
+export function acceptedKeys(store: string, apiKey: string | undefined): KeyStore | undefined {
+  const path = keyFilePath(store);
+  const file = path === undefined ? memoryKeyStore() : fileKeyStore(path, systemClock);
+  const given = apiKey ? environmentKey(apiKey) : undefined;
+  if (given === undefined) return file.list().length > 0 ? file : undefined;
+  return {
+    ...file,
+    find: (keyId) => (keyId === given.keyId ? given : file.find(keyId)),
+    list: () => [given, ...file.list()],
+    isRevocable: (keyId) => keyId !== given.keyId && file.isRevocable(keyId),
+  };
+}
+
+function environmentKey(apiKey: string): KeyRecord {
+  const now = systemClock.now();
+  const name = "REDRIVE_API_KEY";
+  return recordOfKey(apiKey, { tenantId: "default", scopes: ["admin"], name, now });
 }

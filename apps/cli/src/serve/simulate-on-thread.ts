@@ -1,6 +1,6 @@
 /**
- * Simulate on thread: the simulator as a capability of the service. Each run has a thread of its own with a
- * limit of memory, and the thread is ended when the caller is gone or the time is over.
+ * Simulate on thread: the simulator as a capability of the service. Each run has a thread of its
+ * own with a limit of memory, and the thread is ended when the caller is gone or the time is over.
  */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";

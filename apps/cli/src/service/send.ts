@@ -1,15 +1,15 @@
 /** `redrive send`: creates a task in a running service, which retries the request if it fails. */
+
+import { isUtf8 } from "node:buffer";
 import { createReadStream, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { causedError, RedriveError, systemClock } from "@redrive/core";
 import type { Client, CreatedTask, TaskToCreate } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { readBytes } from "../input/documents.ts";
-import { withFlagNames } from "../input/flag-names.ts";
-import { addExamples, didYouMean, durationFlag } from "../input/flags.ts";
-import { FAILED, OK, type Presentation } from "../print/presentation.ts";
-import type { Terminal } from "../print/terminal.ts";
-import { bytesBody, MAX_SENT_BYTES } from "./bytes-body.ts";
+import { parseJson, readBytes } from "../terminal/documents.ts";
+import { addExamples, didYouMean, durationFlag, withFlagNames } from "../terminal/flags.ts";
+import { FAILED, OK, type Presentation } from "../terminal/presentation.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 import { lastResultText } from "./task-text.ts";
 
@@ -20,6 +20,7 @@ interface SendFlags extends ClientFlags {
   readonly body?: string;
   readonly bodyJson?: string;
   readonly bodyFile?: string;
+  readonly destination?: string;
   readonly policy?: string;
   readonly key?: string;
   readonly in?: number;
@@ -56,7 +57,8 @@ export function addSend(parent: Command, terminal: Terminal): void {
         "request body from a file; - reads standard input",
       ).conflicts(otherBodies("bodyFile")),
     )
-    .option("--policy <id>", "a registered policy or a preset (default: background)")
+    .option("--destination <name>", "whose guards apply (default: the origin of the URL)")
+    .option("--policy <id>", "a registered policy or a preset (default: that of the destination)")
     .option(
       "--key <key>",
       "idempotency key: sending again with the same key creates no second task",
@@ -124,6 +126,7 @@ const FLAG_BY_FIELD: Readonly<Record<string, string>> = {
   headers: "--header",
   labels: "--label",
   policyId: "--policy",
+  destination: "--destination",
   idempotencyKey: "--key",
   scheduledAt: "--in",
   json: "--body-json",
@@ -146,13 +149,14 @@ function isLong(path: string): boolean {
   return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > MAX_SENT_BYTES;
 }
 
-export function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate {
-  const { method, header, label, policy, key, in: inMs } = flags;
+function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate {
+  const { method, header, label, destination, policy, key, in: inMs } = flags;
   return {
     targetUrl,
     ...(method !== undefined && { method: method.toUpperCase() }),
     ...(Object.keys(header).length > 0 && { headers: header }),
     ...(Object.keys(label).length > 0 && { labels: label }),
+    ...(destination !== undefined && { destination }),
     ...(policy !== undefined && { policyId: policy }),
     ...(key !== undefined && { idempotencyKey: key }),
     ...(inMs !== undefined && { scheduledAt: systemClock.now() + inMs }),
@@ -161,22 +165,15 @@ export function taskToCreate(targetUrl: string, flags: SendFlags): TaskToCreate 
 }
 
 function bodyOf({ body, bodyJson, bodyFile }: SendFlags): Partial<TaskToCreate> {
-  if (bodyJson !== undefined) return { json: parseBody(bodyJson) };
+  if (bodyJson !== undefined) {
+    return { json: parseJson(bodyJson, "--body-json", "; use --body for other text") };
+  }
   if (body !== undefined) return { body };
   return bodyFile === undefined ? {} : bytesBody(readBytes(bodyFile));
 }
 
-function parseBody(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    const message = `--body-json must be JSON: ${(cause as Error).message}; use --body for other text`;
-    throw causedError("INVALID_ARGUMENT", message, cause);
-  }
-}
-
 /** The exit code is 1 if the task has ended without success. */
-export function presentCreated(task: CreatedTask): Presentation {
+function presentCreated(task: CreatedTask): Presentation {
   const { taskId, status, replayed, attemptNumber } = task;
   const hasFailed = status === "EXHAUSTED" || status === "CANCELLED";
   const tries = attemptNumber ? `, attempt ${attemptNumber}` : "";
@@ -224,4 +221,14 @@ function waitFlag(text: string): number {
   throw new InvalidArgumentError(
     `Must be at most 25s. To wait longer, send without --wait, then use \`redrive tasks get --wait ${text}\`.`,
   );
+}
+
+/** A longer body is uploaded before, because a create may have at most 1 MiB in all. */
+export const MAX_SENT_BYTES: number = 512 * 1024;
+
+/** Bytes that are not UTF-8 text are sent as Base64, which preserves them. */
+export function bytesBody(bytes: Buffer): Pick<TaskToCreate, "body" | "bodyBase64"> {
+  return isUtf8(bytes)
+    ? { body: bytes.toString("utf8") }
+    : { bodyBase64: bytes.toString("base64") };
 }

@@ -5,8 +5,8 @@
 import { RedriveError } from "@redrive/core";
 import { type Client, createClient } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { FAILED, type Presentation, presentResult, reportError } from "../print/presentation.ts";
-import type { Terminal } from "../print/terminal.ts";
+import { FAILED, type Presentation, presentResult, reportError } from "../terminal/presentation.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 
 export interface ClientFlags {
   readonly url: string;
@@ -28,10 +28,14 @@ export function addConnectionFlags(command: Command): Command {
     .addOption(new Option("--api-key <key>", "API key: rdv_...").env("REDRIVE_API_KEY"));
 }
 
+const NO_URL: Partial<URL> = {};
+
 /** Parses the URL of a service. `localhost:7337` is short for `http://localhost:7337`. */
 export function serviceUrl(text: string): string {
   const url = /^[a-z][a-z\d+.-]*:\/\//iu.test(text) ? text : `http://${text}`;
-  if (URL.canParse(url) && /^https?:$/u.test(new URL(url).protocol)) return url;
+  const { protocol = "", username, password } = URL.canParse(url) ? new URL(url) : NO_URL;
+  if (username || password) throw new InvalidArgumentError("Must have no user: pass --api-key.");
+  if (/^https?:$/u.test(protocol)) return url;
   throw new InvalidArgumentError(`Must be a URL such as ${DEFAULT_URL} or localhost:7337.`);
 }
 
@@ -40,7 +44,8 @@ export function addServiceFlags(command: Command): Command {
 }
 
 export function createServiceClient({ url, apiKey }: ClientFlags): Client {
-  return createClient({ url, ...(apiKey && { apiKey }) });
+  // A person sees at once that the service does not respond, and repeats the command.
+  return createClient({ url, retry: false, ...(apiKey && { apiKey }) });
 }
 
 /** Calls the service and writes the result. */
@@ -86,7 +91,7 @@ export function isTemporary(error: unknown): boolean {
 }
 
 /** Returns why `fetch` could not connect, or undefined for any other error. */
-export function connectionError(error: unknown): string | undefined {
+function connectionError(error: unknown): string | undefined {
   if (!(error instanceof TypeError) || error.message !== "fetch failed") return undefined;
   const { code, message } = (error.cause ?? {}) as NodeJS.ErrnoException;
   if (code === "ECONNREFUSED") return "connection refused";

@@ -47,6 +47,17 @@ describe("send and tasks", () => {
     expect(listed.tasks[0].taskId).toBe(taskId);
   });
 
+  test("send --destination selects the guards and the policy of that destination", async () => {
+    await service.redrive.configure("s7", { policy: "payment" });
+    const line = `send ${targetUrl}/well --destination s7 --key k7 --in 1h --json`;
+    const { taskId } = JSON.parse((await run(line)).out);
+    const task = await service.redrive.get(taskId);
+    expect(task).toMatchObject({ destination: "s7", policyId: "payment" });
+    await service.redrive.cancel(taskId);
+    const { err, code } = await run(`send ${targetUrl}/well --destination \u0001`);
+    expect([err, code]).toEqual([expect.stringContaining("--destination"), 2]);
+  });
+
   test("a task that fails permanently exits with 1, and says why and what to do next", async () => {
     const { out, code } = await run(`send ${targetUrl}/ill --wait 5s`);
     expect(out).toMatch(
@@ -249,7 +260,7 @@ describe("export and import", () => {
     expect(await into("--yes")).toMatchObject({ code: 3, imported: count - 1, known: 0 });
     const all = await into("--yes --header x-token:s3cret");
     expect(all).toMatchObject({ code: 3, imported: 1, known: count - 1 });
-    const why = 'must be JSON, got "not json"';
+    const why = "must be JSON";
     expect(all.refused).toEqual([{ line: count + 1, code: "INVALID_IMPORT", why }]);
     const { tasks } = await other.redrive.list({ idempotencyKey: "kept" });
     const [kept] = tasks;
@@ -339,7 +350,7 @@ describe("destinations get and set", () => {
   });
 
   test.each([
-    [[1], "must be an object, got [1]"],
+    [[1], "must be an object, got a list"],
     [{ concurency: {} }, 'did you mean "concurrency"?'],
   ])("a bad document is refused: %j", async (document, text) => {
     const { err, code } = await run(`destinations set shop ${documentFile(document)}`);

@@ -1,9 +1,7 @@
 /** Tasks are shown with their result and with times relative to now. */
 import { describe, expect, test } from "vitest";
-import { plainPaint } from "../print/paint.ts";
-import { formatAgo, formatTimeOfDay } from "../print/relative-time.ts";
-import { cutsText } from "../print/terminal.ts";
-import { currentWaitText } from "../print/wait-text.ts";
+import { currentWaitText, formatAgo, formatTimeOfDay } from "../terminal/event-text.ts";
+import { cutsText, plainPaint } from "../terminal/terminal.ts";
 import { deadLetterTable, type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
 
 const style = { width: 80, paint: plainPaint };

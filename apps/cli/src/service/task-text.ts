@@ -4,13 +4,16 @@
  */
 import { formatCount, formatDuration, statusText, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import type { Tone } from "../print/paint.ts";
-import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
-import { type Cell, type Column, table } from "../print/table.ts";
-import type { TextStyle } from "../print/terminal.ts";
-import { currentWaitText, waitsText } from "../print/wait-text.ts";
-import { wrapWithPrefix } from "../print/wrap.ts";
-import { shortIds } from "./task-id.ts";
+import {
+  currentWaitText,
+  formatAgo,
+  formatTimeOfDay,
+  formatUntil,
+  waitsText,
+} from "../terminal/event-text.ts";
+import { type Cell, type Column, table } from "../terminal/table.ts";
+import { type TextStyle, type Tone, wrapWithPrefix } from "../terminal/terminal.ts";
+import { shortIds } from "./task-selection.ts";
 
 export type Task = Awaited<ReturnType<Client["getTask"]>>;
 export type Attempt = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
@@ -79,7 +82,7 @@ function taskCells(task: Task, now: number): readonly Cell[] {
   ];
 }
 
-export function statusCell(status: Task["status"]): Cell {
+function statusCell(status: Task["status"]): Cell {
   return { text: status, tone: TONES[status] };
 }
 

@@ -6,8 +6,7 @@ import { createClient } from "@redrive/service/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fakeTerminal } from "../program.testing.ts";
 import { type RunningService, startService } from "../serve/running-service.ts";
-import { type TailFlags, tail } from "./tasks-tail.ts";
-import { WaitingTasks } from "./waiting-tasks.ts";
+import { type TailFlags, tail, WaitingTasks } from "./tasks-tail.ts";
 
 let status = 503;
 const target = createServer((_, response) => response.writeHead(status).end());

@@ -1,16 +1,25 @@
-/** `redrive tasks`: lists, shows, retries, cancels, follows and exports the tasks of a running service. */
-import { systemClock } from "@redrive/core";
+/**
+ * `redrive tasks` and `redrive explain`: lists, shows, explains, retries, cancels, follows and
+ * exports the tasks of a running service.
+ */
+import { formatCount, formatDuration, statusText, systemClock } from "@redrive/core";
 import { type Client, fullPage } from "@redrive/service/client";
 import type { Command } from "commander";
-import { addExamples, durationFlag, integerFlag } from "../input/flags.ts";
-import type { Presentation } from "../print/presentation.ts";
-import type { Terminal } from "../print/terminal.ts";
+import { formatAgo, formatTimeOfDay, waitsText } from "../terminal/event-text.ts";
+import { addExamples, durationFlag, integerFlag } from "../terminal/flags.ts";
+import type { Presentation } from "../terminal/presentation.ts";
+import { type Terminal, wrapWithPrefix } from "../terminal/terminal.ts";
+import { addTasksExport, addTasksImport } from "./exported-tasks.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { addFilterFlags, addStatusFlag, type FilterFlags, taskFilter } from "./task-filter.ts";
-import { fullTaskId, taskIdOrNewest } from "./task-id.ts";
-import { type Task, taskDetail, taskTable } from "./task-text.ts";
-import { addTasksExport } from "./tasks-export.ts";
-import { addTasksImport } from "./tasks-import.ts";
+import {
+  addFilterFlags,
+  addStatusFlag,
+  type FilterFlags,
+  fullTaskId,
+  taskFilter,
+  taskIdOrNewest,
+} from "./task-selection.ts";
+import { type Attempt, type Task, taskDetail, taskTable } from "./task-text.ts";
 import { addTail } from "./tasks-tail.ts";
 
 export interface ListFlags extends ClientFlags, FilterFlags {
@@ -121,7 +130,7 @@ async function untilEnded(client: Client, taskId: string, waitMs: number): Promi
 /** The details list at most this many attempts; the total is always shown. */
 const MAX_ATTEMPTS = 250;
 
-export async function presentTask(client: Client, taskId: string): Promise<Presentation> {
+async function presentTask(client: Client, taskId: string): Promise<Presentation> {
   const [task, { attempts }] = await Promise.all([
     client.getTask(taskId, { include: ["explain"] }),
     client.listAttempts(taskId, { limit: MAX_ATTEMPTS }),
@@ -165,4 +174,88 @@ function cancelText(taskId: string, status: "CANCELLED" | "IN_FLIGHT"): string {
   return status === "CANCELLED"
     ? `${taskId} is canceled.`
     : `${taskId} is being attempted. It is canceled unless the attempt succeeds.`;
+}
+
+// `redrive explain`: says in a few sentences what happened to a task, why it waits, and what comes
+// next.
+
+export function addExplain(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("explain [taskId]")
+    .description(
+      "Say what happened to a task (default: the newest), why it waits, and what comes next.",
+    );
+  addServiceFlags(command);
+  addExamples(command, "redrive explain", "redrive explain 01a1e1b6-b1b2");
+  command.action((taskId: string | undefined, flags: ClientFlags) =>
+    callService(terminal, flags, async (client) =>
+      presentExplanation(client, await taskIdOrNewest(client, taskId)),
+    ),
+  );
+}
+
+async function presentExplanation(client: Client, taskId: string): Promise<Presentation> {
+  const task = await client.getTask(taskId, { include: ["explain"] });
+  const last = await lastAttempt(client, task);
+  const sentences = explainTask(task, last, systemClock.now());
+  return {
+    json: { taskId, explain: sentences.join(" "), wait: task.wait ?? null },
+    text: ({ width }) => wrapWithPrefix("", sentences.join(" "), width),
+  };
+}
+
+/** The longest list of attempts that the service returns. */
+const MAX_PAGE = 250;
+
+async function lastAttempt(client: Client, { taskId }: Task): Promise<Attempt | undefined> {
+  let cursor: string | null = null;
+  let last: Attempt | undefined;
+  do {
+    const page = { limit: MAX_PAGE, ...(cursor !== null && { cursor }) };
+    const found: Awaited<ReturnType<Client["listAttempts"]>> = await client.listAttempts(
+      taskId,
+      page,
+    );
+    last = found.attempts.at(-1) ?? last;
+    cursor = found.cursor;
+  } while (cursor !== null);
+  return last;
+}
+
+/** What happened, why it is not running now, and what comes next. */
+function explainTask(task: Task, last: Attempt | undefined, now: number): readonly string[] {
+  const { method, targetUrl, createdAt, explain = "" } = task;
+  return [
+    `The task sends ${method} ${targetUrl} and was created ${formatAgo(createdAt, now)}.`,
+    ...(last === undefined ? [] : [attemptSentence(task, last, now)]),
+    explain,
+    nextSentence(task),
+  ].filter((sentence) => sentence !== "");
+}
+
+function attemptSentence({ attemptNumber }: Task, last: Attempt, now: number): string {
+  const { responseStatus, errorClass, outcome, durationMs, waits } = last;
+  const result =
+    responseStatus === null ? (errorClass ?? outcome) : `status ${statusText(responseStatus)}`;
+  const waited = waits.length === 0 ? "" : ` It had waited: ${waitsText(waits)}.`;
+  const count = formatCount(attemptNumber, "attempt");
+  return `It has made ${count}; the last result, ${formatAgo(last.startedAt, now)}, was ${result} after ${formatDuration(durationMs)}.${waited}`;
+}
+
+/** Delays of the task itself, whose end the service's sentence already says. */
+const DELAYS: ReadonlySet<string> = new Set(["policy", "retry-after"]);
+
+function nextSentence({ status, wait, reason, redrivenTo }: Task): string {
+  switch (status) {
+    case "PENDING":
+      if (wait === undefined || wait === null || DELAYS.has(wait.cause)) return "";
+      return `It has waited since ${formatTimeOfDay(wait.sinceAt)}.`;
+    case "EXHAUSTED":
+      if (redrivenTo !== null) return "";
+      return `It is a dead letter (${reason}): when the cause is fixed, \`redrive dlq redrive\` sends it again.`;
+    case "IN_FLIGHT":
+      return "The result of the attempt decides what follows.";
+    default:
+      return "Nothing follows.";
+  }
 }

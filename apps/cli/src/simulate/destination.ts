@@ -1,30 +1,28 @@
 /**
- * `redrive sim destination`: simulates an outage of a destination of a running service, with the rate and
- * the latency that the service has measured there.
+ * `redrive sim destination`: simulates an outage of a destination of a running service, with the
+ * rate and the latency that the service has measured there.
  */
 import { formatCount, formatDuration, formatNumber, RedriveError } from "@redrive/core";
 import type { SimulationView } from "@redrive/service/client";
 import type { CallsDocument, Report, ScenarioDocument } from "@redrive/simulator";
 import { seriesRows } from "@redrive/simulator/text";
 import { type Command, InvalidArgumentError } from "commander";
-import { withFlagNames } from "../input/flag-names.ts";
-import { addExamples, addSeedFlag, durationFlag } from "../input/flags.ts";
-import {
-  addOutputFlags,
-  type OutputOptions,
-  type Presentation,
-  presentResult,
-  type Seed,
-} from "../print/presentation.ts";
-import type { Terminal, TextStyle } from "../print/terminal.ts";
-import { wrap } from "../print/wrap.ts";
 import {
   addConnectionFlags,
   type ClientFlags,
   createServiceClient,
   withErrorReport,
 } from "../service/service-client.ts";
-import { reportSvg, reportText } from "./report-text.ts";
+import { addExamples, addSeedFlag, durationFlag, withFlagNames } from "../terminal/flags.ts";
+import {
+  addOutputFlags,
+  type OutputOptions,
+  type Presentation,
+  presentResult,
+  type Seed,
+} from "../terminal/presentation.ts";
+import { type Terminal, type TextStyle, wrap } from "../terminal/terminal.ts";
+import { reportSvg, reportText } from "./run.ts";
 
 interface DestinationFlags extends OutputOptions, Omit<ClientFlags, "json"> {
   readonly outage: number;

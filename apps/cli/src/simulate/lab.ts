@@ -2,6 +2,10 @@
  * `redrive sim lab`: compares published results with ours, within a tolerance. A row that is known
  * not to reproduce says why; any other deviation sets exit code 1.
  */
+
+import { once } from "node:events";
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
 import {
   type Clock,
   formatCount,
@@ -20,7 +24,8 @@ import {
   rowVerdict,
 } from "@redrive/simulator/text";
 import type { Command } from "commander";
-import { addExamples, addSeedFlag, didYouMean, numberFlag } from "../input/flags.ts";
+import { escapeXml, label, MARGIN, rect, round, svgDocument, WIDTH } from "../terminal/charts.ts";
+import { addExamples, addSeedFlag, didYouMean, numberFlag } from "../terminal/flags.ts";
 import {
   addOutputFlags,
   FAILED,
@@ -29,13 +34,10 @@ import {
   type Presentation,
   presentResult,
   type Seed,
-} from "../print/presentation.ts";
-import { createProgress } from "../print/progress.ts";
-import { svgDots } from "../print/svg-dots.ts";
-import { type Cell, table } from "../print/table.ts";
-import type { Terminal, TextStyle } from "../print/terminal.ts";
-import { wrap, wrapWithPrefix } from "../print/wrap.ts";
-import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "./lab-pool.ts";
+} from "../terminal/presentation.ts";
+import { createProgress } from "../terminal/progress.ts";
+import { type Cell, table } from "../terminal/table.ts";
+import { type Terminal, type TextStyle, wrap, wrapWithPrefix } from "../terminal/terminal.ts";
 
 interface LabFlags extends OutputOptions {
   readonly list?: boolean;
@@ -259,4 +261,99 @@ function presentList(): Presentation {
       ...labs.map(({ id, title, source }) => [id, title, source]),
     ],
   };
+}
+
+// Lab pool: runs labs on several threads. Each lab has its own random stream, so the results do not
+// depend on the order in which labs finish.
+
+export interface LabTask {
+  readonly id: string;
+  readonly seed: Seed;
+  /** Share of the full number of runs. Greater than 0, at most 1. */
+  readonly effort: number;
+}
+
+/** Called when a lab starts or finishes. */
+interface LabWatcher {
+  started(task: LabTask): void;
+  finished(report: LabReport): void;
+}
+
+type RunLabs = (tasks: readonly LabTask[], watcher: LabWatcher) => Promise<readonly LabReport[]>;
+
+const MAX_THREADS = 4;
+
+/** Returns the reports in the order of the tasks. Rejects if a lab fails. */
+const runLabsOnThreads: RunLabs = async (tasks, watcher) => {
+  const reports: LabReport[] = [];
+  const waiting = tasks.map((task, index) => ({ task, index }));
+  const threads = Math.min(MAX_THREADS, availableParallelism(), tasks.length);
+  const work = async () => {
+    const worker = new Worker(new URL("./lab-worker.js", import.meta.url));
+    try {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        watcher.started(next.task);
+        worker.postMessage(next.task);
+        const [report] = (await once(worker, "message")) as [LabReport];
+        reports[next.index] = report;
+        watcher.finished(report);
+      }
+    } finally {
+      await worker.terminate();
+    }
+  };
+  await Promise.all(Array.from({ length: threads }, work));
+  return reports;
+};
+
+// SVG dots: groups of results on one scale that shows how far each is from its expected value.
+
+interface SvgDot {
+  /** 0 is the expected value; -1 and 1 are the bounds. Values far outside are drawn at the edge. */
+  readonly at: number;
+  readonly isBad: boolean;
+  /** Tooltip in a browser. */
+  readonly text: string;
+}
+
+interface SvgLine {
+  readonly label: string;
+  readonly dots: readonly SvgDot[];
+}
+
+const LINE = 26;
+const LEFT = 130;
+const MAX_OFFSET = 1.4;
+const TICKS = [
+  [-1, "lowest allowed"],
+  [0, "published"],
+  [1, "highest allowed"],
+] as const;
+
+function svgDots(title: string, lines: readonly SvgLine[]): string {
+  const x = (at: number) => {
+    const bounded = Math.min(MAX_OFFSET, Math.max(-MAX_OFFSET, at));
+    return LEFT + ((bounded + MAX_OFFSET) / (2 * MAX_OFFSET)) * (WIDTH - LEFT - MARGIN);
+  };
+  const top = MARGIN + 20;
+  const bottom = top + lines.length * LINE;
+  const ticks = TICKS.flatMap(([at, text]) => [
+    `<line x1="${round(x(at))}" x2="${round(x(at))}" y1="${top}" y2="${bottom + 4}" class="rule"/>`,
+    label(x(at), bottom + 20, text, "faint middle"),
+  ]);
+  const drawn = lines.flatMap((line, index) => {
+    const y = top + (index + 0.5) * LINE;
+    return [
+      label(LEFT - 14, y + 4, line.label, "right"),
+      ...line.dots.map((dot) => dotElement(x(dot.at), y, dot)),
+    ];
+  });
+  const band = rect(x(-1), top, x(1) - x(-1), bottom - top, "range");
+  const body = [label(MARGIN, MARGIN, title), band, ...ticks, ...drawn];
+  return svgDocument(title, bottom + MARGIN + 12, body);
+}
+
+function dotElement(x: number, y: number, { isBad, text }: SvgDot): string {
+  const title = `<title>${escapeXml(text)}</title>`;
+  return `<circle cx="${round(x)}" cy="${round(y)}" r="4" class="dot${isBad ? " bad" : ""}">${title}</circle>`;
 }

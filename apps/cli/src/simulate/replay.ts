@@ -2,7 +2,6 @@
  * `redrive sim replay`: replays the attempt log of a service under another policy and shows both
  * results next to each other.
  */
-
 import {
   formatCount,
   formatDuration,
@@ -13,20 +12,19 @@ import {
 import { type Replay, type ReplayResult, replay } from "@redrive/simulator";
 import { peaksOver, policySummary } from "@redrive/simulator/text";
 import { type Command, Option } from "commander";
-import { readText, withFileName } from "../input/documents.ts";
-import { addExamples, addSeedFlag } from "../input/flags.ts";
-import { namedPolicy, type PolicyChoice, policyFromFile } from "../input/policy-choice.ts";
-import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../print/panels.ts";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../terminal/charts.ts";
+import { readText, withFileName } from "../terminal/documents.ts";
+import { addExamples, addSeedFlag } from "../terminal/flags.ts";
+import { namedPolicy, type PolicyChoice, policyFromFile } from "../terminal/policy-choice.ts";
 import {
   addOutputFlags,
   type OutputOptions,
   type Presentation,
   presentResult,
   type Seed,
-} from "../print/presentation.ts";
-import { table } from "../print/table.ts";
-import type { Terminal, TextStyle } from "../print/terminal.ts";
-import { wrap } from "../print/wrap.ts";
+} from "../terminal/presentation.ts";
+import { table } from "../terminal/table.ts";
+import { type Terminal, type TextStyle, wrap } from "../terminal/terminal.ts";
 
 interface ReplayFlags extends OutputOptions {
   readonly policyFile?: string;
@@ -55,7 +53,7 @@ export function addReplay(parent: Command, terminal: Terminal): void {
   );
 }
 
-export function presentReplay(log: string, flags: ReplayFlags): Presentation {
+function presentReplay(log: string, flags: ReplayFlags): Presentation {
   const { seed } = flags;
   const choice =
     flags.policyFile === undefined

@@ -2,30 +2,35 @@
  * `redrive schedule`: shows the waits of one call if every attempt fails, one line per attempt, and
  * the probability that the call survives an outage.
  */
-import { formatCount, formatDuration, formatPercent, resolvePolicy } from "@redrive/core";
+import {
+  formatCount,
+  formatDuration,
+  formatPercent,
+  type PolicyDocument,
+  resolvePolicy,
+} from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
 import { formatSamples, maxSumMs, policySummary, scheduleRows } from "@redrive/simulator/text";
 import type { Command } from "commander";
-import { addExamples, addOutageFlag, addSeedFlag } from "../input/flags.ts";
+import { rangeBar, svgBars } from "../terminal/charts.ts";
+import { addExamples, addOutageFlag, addSeedFlag } from "../terminal/flags.ts";
 import {
   addCurveFlags,
   addJitterFlags,
   addPolicyFlags,
   choosePolicy,
+  ignoredGuards,
   type PolicyChoice,
   type PolicyFlags,
-} from "../input/policy-choice.ts";
-import { rangeBar } from "../print/bar.ts";
+} from "../terminal/policy-choice.ts";
 import {
   addOutputFlags,
   type OutputOptions,
   type Presentation,
   presentResult,
   type Seed,
-} from "../print/presentation.ts";
-import type { Terminal, TextStyle } from "../print/terminal.ts";
-import { wrap, wrapWithPrefix } from "../print/wrap.ts";
-import { scheduleSvg } from "./schedule-svg.ts";
+} from "../terminal/presentation.ts";
+import { type Terminal, type TextStyle, wrap, wrapWithPrefix } from "../terminal/terminal.ts";
 
 interface ScheduleFlags extends PolicyFlags, OutputOptions {
   readonly seed: Seed;
@@ -57,7 +62,7 @@ interface Run {
   readonly share: number;
 }
 
-export function presentSchedule(flags: ScheduleFlags): Presentation {
+function presentSchedule(flags: ScheduleFlags): Presentation {
   const { seed, outage: outageMs } = flags;
   const choice = choosePolicy(flags);
   const result = schedule(choice.document, { seed });
@@ -70,6 +75,7 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
     csv: () => scheduleRows(result),
     svg: () => scheduleSvg(choice.document, result),
     run: { view: "curve", seed, policy: choice.shared, outageMs },
+    notes: ignoredGuards([choice]),
   };
 }
 
@@ -138,4 +144,15 @@ function attemptLines({ waits }: Schedule, style: TextStyle): readonly string[] 
 function rangeText(lowMs: number, highMs: number): string {
   if (lowMs === highMs) return `${formatDuration(lowMs)} exactly`;
   return `${lowMs === 0 ? "0" : formatDuration(lowMs)} to ${formatDuration(highMs)}`;
+}
+
+export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): string {
+  const bars = waits.map(({ attempt, lowMs, highMs, delayMs, sumMs }) => ({
+    label: `attempt ${attempt + 1}`,
+    lowMs,
+    highMs,
+    valueMs: delayMs,
+    caption: `starts at ${formatDuration(sumMs)}`,
+  }));
+  return svgBars(policySummary(document), bars);
 }

@@ -143,6 +143,25 @@ describe("sim failover, run and ladder", () => {
     expect(json.strategies[0]?.report).toMatchObject(shipped);
   });
 
+  test("the guards of a destination document take part in a failover, and a total loss is no recovery", async () => {
+    const policy = { maxAttempts: 12, initialDelayMs: 100, maxDelayMs: 20_000 };
+    const breaker = { minCalls: 1, openMs: 86_400_000, maxOpenMs: 86_400_000 };
+    const path = file("stuck.json", JSON.stringify({ policy, breaker }));
+    const line = `sim failover -N 50 --compare full --policy-file ${path} --seed 7`;
+    interface Side {
+      readonly report: { readonly verdict: string; readonly reasons: Record<string, number> };
+    }
+    const { strategies } = await redriveJson<{ strategies: readonly Side[] }>(line);
+    const reports = strategies.map(({ report }) => report);
+    expect(reports[1]?.reasons).toEqual({ "circuit-open": 50 });
+    expect(reports[1]?.verdict).toBe("no call succeeds: circuit-open");
+    expect(reports[0]?.verdict).toContain("all done");
+    // Where no guards are simulated, the command says so.
+    const note = `note: ${path}: its guards (breaker) have no effect here\n`;
+    expect((await redrive(`sim herd -N 50 --compare full --policy-file ${path}`)).err).toBe(note);
+    expect((await redrive(`schedule --policy-file ${path}`)).err).toBe(note);
+  });
+
   test("run has the simulator's numbers, by name and by file", async () => {
     const scenario = scenarios["queue-poison"]!;
     const expected = asJson(simulate(scenario, { seed: 7 }));
@@ -269,7 +288,8 @@ test("advise writes its answers and its policy as CSV and its waits as SVG", asy
   expect(lines).toContain("answer,outageMs,600000");
   expect(lines).toContain("answer,clients,many");
   expect(lines).toContain(`policy,maxAttempts,${policy.maxAttempts}`);
-  expect(lines.at(-1)).toBe(`result,coverage,${share}`);
+  expect(lines.at(-2)).toBe(`result,coverage,${share}`);
+  expect(lines.at(-1)).toMatch(/^result,survival,/);
   const path = join(folder, "advice.svg");
   expect((await redrive(`advise --outage 10m --svg ${path}`)).err).toBe(`wrote ${path}\n`);
   const { waits } = schedule(policy);

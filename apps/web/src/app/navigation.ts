@@ -1,14 +1,13 @@
 /**
- * Navigation: maps the part of the address after `#` to the open view and its state, and back. An
- * empty hash opens the first view, `#herd` opens a view in its initial state, and `#1.<state>` opens
- * any state of any view (the command line prints such links). The address follows the state. A link
- * that cannot be opened produces an error message.
+ * Navigation: the tabs of the simulator, and the part of the address after `#`, which names the
+ * open view and its state. An empty hash opens the first view, `#herd` opens a view in its initial
+ * state, and `#1.<state>` opens any state of any view (the command line prints such links). The
+ * address follows the state. A link that cannot be opened produces an error message.
  */
 import { batch, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { decodeRun, encodeRun, type SharedRun } from "@redrive/simulator/share";
 import type { AnyView, ApplyState, ViewId } from "../views/view.ts";
-import { entryOf, viewEntries } from "./view-list.ts";
 
 const FIRST: ViewId = "curve";
 
@@ -123,4 +122,50 @@ async function read(view: AnyView, run: SharedRun): Promise<readonly [ApplyState
       `This link cannot be opened: ${message}. The view shows its defaults.`,
     ];
   }
+}
+
+interface ViewEntry {
+  readonly id: ViewId;
+  readonly label: string;
+  /** The key after `g`. Number keys follow the order of the list. */
+  readonly key: string;
+  load(): Promise<AnyView>;
+}
+
+export const viewEntries: readonly ViewEntry[] = [
+  {
+    id: "curve",
+    label: "Curve",
+    key: "c",
+    load: async () => (await import("../views/curve/curve-view.tsx")).curveView,
+  },
+  {
+    id: "herd",
+    label: "Herd",
+    key: "h",
+    load: async () => (await import("../views/herd/herd-view.tsx")).herdView,
+  },
+  {
+    id: "system",
+    label: "System",
+    key: "s",
+    load: async () => (await import("../views/system/system-view.tsx")).systemView,
+  },
+  {
+    id: "labs",
+    label: "Labs",
+    key: "l",
+    load: async () => (await import("../views/labs/labs-view.tsx")).labsView,
+  },
+  {
+    id: "advisor",
+    label: "Advisor",
+    key: "a",
+    load: async () => (await import("../views/advisor/advisor-view.tsx")).advisorView,
+  },
+];
+
+/** The tabs of the simulator in order. Each view loads when it is first opened. */
+export function entryOf(id: ViewId): ViewEntry {
+  return viewEntries.find((entry) => entry.id === id) ?? (viewEntries[0] as ViewEntry);
 }

@@ -31,3 +31,6 @@ export function LazyPart<Props extends object>({ height, load, props }: LazyPart
   const { Part } = loaded.value;
   return <Part {...(props as Props)} />;
 }
+
+/** The height of the lint panel on a phone, as in `lint-panel.css`, reserved before the panel loads. */
+export const LINT_PANEL_HEIGHT = "11rem";

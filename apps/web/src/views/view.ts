@@ -1,7 +1,11 @@
-/** View: the contract between a folder in `views/` and the shell. */
+/**
+ * View: the contract between a folder in `views/` and the shell, and the seed at which the random
+ * stream of a view starts.
+ */
+import { systemRandom } from "@redrive/core";
 import type { SharedRun } from "@redrive/simulator/share";
 import type { FunctionComponent } from "preact";
-import type { ExportItem } from "../exports/export-menu.ts";
+import type { ExportItem } from "../components/export-menu.ts";
 
 export type ViewId = SharedRun["view"];
 
@@ -33,3 +37,15 @@ export interface View<Id extends ViewId> {
 
 /** Any view. Each opens only its own kind of run. */
 export type AnyView = { [Id in ViewId]: View<Id> }[ViewId];
+
+export type Seed = number | string;
+
+export const FIRST_SEED = 1;
+
+/** Short enough to read aloud. */
+const MAX_SEED = 99_999;
+
+export function newSeed(seed: Seed): Seed {
+  const drawn = 1 + Math.floor(systemRandom.next() * MAX_SEED);
+  return drawn === seed ? drawn + 1 : drawn;
+}

@@ -2,9 +2,9 @@
 import { type Advice, type Answers, advise, type QuestionId, questions } from "@redrive/simulator";
 
 /** Fields of the policy and the destination by name; undefined if a field was removed. */
-export type Fields = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 
-export interface AdviceStep {
+interface AdviceStep {
   readonly id: QuestionId;
   /** The fields that this answer changed, after all earlier answers. */
   readonly changes: Fields;

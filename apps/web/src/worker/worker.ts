@@ -4,7 +4,7 @@
  */
 import { messageOf, type PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule } from "@redrive/simulator";
-import type { Handlers, OnProgress, WorkerRequest, WorkerResponse } from "./requests.ts";
+import type { Handlers, OnProgress, WorkerRequest, WorkerResponse } from "./query.ts";
 
 const handlers: Handlers = {
   herd: ({ policy, options }) => herd(policy, options),

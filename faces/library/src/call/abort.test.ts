@@ -199,7 +199,7 @@ describe("abort", () => {
   });
 
   test("during a hedged attempt ends all copies", async () => {
-    const shop = destination("shop", { hedge: { after: 1, max: 2 } });
+    const shop = destination("shop", { hedge: { after: 1, max: 2 }, idempotent: true });
     const reasons: unknown[] = [];
     await expectAbort((options, ready) => {
       let running = 0;

@@ -1,7 +1,7 @@
 /**
  * Call config: what all calls with the same options share. Checking and completing a policy costs
  * more than a successful call, so it is done once per set of options. Options are found again by
- * identity, or by value if each call passes a new literal.
+ * value, never by identity: a program may change an object that it has passed before.
  */
 import {
   booleanRule,
@@ -9,6 +9,7 @@ import {
   choiceRule,
   DocumentError,
   type Fields,
+  isObject,
   POLICY_FIELDS,
   type Policy,
   type PolicyDocument,
@@ -118,11 +119,8 @@ export function createConfigCache(
   create: (policy: PolicyDocument, options: OptionRecord) => CallConfig,
 ): FindCallConfig {
   const fields: Fields = { ...POLICY_FIELDS, ...callFields, ...more };
-  const byIdentity = new WeakMap<object, CallConfig>();
   let root = createNode();
   let keyCount = 0;
-  let lastOptions: object | undefined;
-  let lastConfig: CallConfig;
 
   function add(options: object): CallConfig {
     const problems = checkFields(options, fields);
@@ -132,7 +130,6 @@ export function createConfigCache(
       ([name, value]) => value !== undefined && Object.hasOwn(POLICY_FIELDS, name),
     );
     const config = create(Object.fromEntries(policy), options as OptionRecord);
-    byIdentity.set(options, config);
     insert(entries, config);
     return config;
   }
@@ -157,27 +154,26 @@ export function createConfigCache(
     node.config = config;
   }
 
-  return (options) => {
-    if (options !== lastOptions) {
-      lastConfig = find(root, options) ?? byIdentity.get(options) ?? add(options);
-      lastOptions = options;
-    }
-    return lastConfig;
-  };
+  return (options) => find(root, options) ?? add(options);
 }
 
+/** Undefined also for what is no object. Inherited fields do not count. */
 function find(root: OptionsNode, options: object): CallConfig | undefined {
+  if (!isObject(options)) return undefined;
+  const isLiteral = Object.getPrototypeOf(options) === Object.prototype;
+  return findLiteral(root, (isLiteral ? options : { ...options }) as OptionRecord);
+}
+
+function findLiteral(root: OptionsNode, options: OptionRecord): CallConfig | undefined {
   let node: OptionsNode | undefined = root;
-  // biome-ignore lint/suspicious/useGuardForIn: objects that may inherit names are excluded below
+  // biome-ignore lint/suspicious/useGuardForIn: a literal inherits no names
   for (const name in options) {
-    const value = (options as OptionRecord)[name];
+    const value = options[name];
     const isRepeated: boolean = name === node.lastName && value === node.lastValue;
     node = isRepeated ? node.lastNode : follow(node, name, value);
     if (node === undefined) return undefined;
   }
-  // Inherited fields do not count, but the loop above reads them.
-  const isLiteral = options && Object.getPrototypeOf(options) === Object.prototype;
-  return isLiteral ? node.config : undefined;
+  return node.config;
 }
 
 function follow(from: OptionsNode, name: string, value: unknown): OptionsNode | undefined {

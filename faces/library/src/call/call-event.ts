@@ -37,14 +37,17 @@ export interface RetryScheduled extends EventBase {
 }
 
 /** A guard holds an attempt that is due. The attempt starts when the guard admits it. */
-export interface AttemptHeld extends EventBase {
+interface AttemptHeld extends EventBase {
   readonly type: "hold";
   readonly attempt: number;
   readonly by: HoldReason;
 }
 
-/** An attempt timed out and its operation still runs. It may overlap with the next attempt. */
-export interface AttemptStillRunning extends EventBase {
+/**
+ * An attempt timed out and its operation still runs: it ignores its signal. If the operation has never
+ * read its signal, the call waits for it; otherwise it may overlap with the next attempt.
+ */
+interface AttemptStillRunning extends EventBase {
   readonly type: "attempt-still-running";
   readonly attempt: number;
   /** Number of the hedged copy; absent for the original. */
@@ -56,6 +59,8 @@ export interface Succeeded extends EventBase {
   readonly attempt: number;
   /** Number of the hedged copy that won; absent for the original. */
   readonly copy?: number;
+  /** Status of the response, if there was one. A final response below 500, such as 404, is a success. */
+  readonly status?: number;
   /** Duration of the whole call, including waits. */
   readonly durationMs: number;
 }
@@ -70,13 +75,13 @@ export interface GaveUp extends EventBase {
 }
 
 /** An outer layer already retries, so this call makes a single attempt. */
-export interface Yielded extends EventBase {
+interface Yielded extends EventBase {
   readonly type: "yield";
   /** Where the outer layer is: in this process, or the caller of the request being served. */
   readonly to: "process" | "caller";
 }
 
-export interface Hedged extends EventBase {
+interface Hedged extends EventBase {
   readonly type: "hedge";
   readonly attempt: number;
   /** Number of the copy, from 1. */
@@ -84,18 +89,24 @@ export interface Hedged extends EventBase {
   readonly afterMs: number;
 }
 
-export interface BreakerChanged extends EventBase {
+/** The call is not hedged, because nothing declares that it may take effect twice. */
+interface HedgeSkipped extends EventBase {
+  readonly type: "hedge-skipped";
+  readonly attempt: number;
+}
+
+interface BreakerChanged extends EventBase {
   readonly type: "breaker";
   readonly from: BreakerState;
   readonly to: BreakerState;
 }
 
-export interface FellBack extends EventBase {
+interface FellBack extends EventBase {
   readonly type: "fallback";
   readonly reason: StopReason;
 }
 
-export interface Reauthenticated extends EventBase {
+interface Reauthenticated extends EventBase {
   readonly type: "reauthenticate";
   readonly attempt: number;
 }
@@ -109,6 +120,7 @@ export type CallEvent =
   | GaveUp
   | Yielded
   | Hedged
+  | HedgeSkipped
   | BreakerChanged
   | FellBack
   | Reauthenticated;

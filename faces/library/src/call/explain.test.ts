@@ -2,7 +2,7 @@
 import { RedriveError } from "@redrive/core";
 import { expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
-import { flaky } from "../extras/testing.ts";
+import { flaky } from "../testing.ts";
 import { explain } from "./explain.ts";
 import { retry } from "./retry.ts";
 import { rejectionOf, statusError, world } from "./world.testing.ts";

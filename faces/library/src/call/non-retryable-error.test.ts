@@ -2,8 +2,8 @@
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
-import { flaky } from "../extras/testing.ts";
-import { NonRetryableError } from "./non-retryable-error.ts";
+import { flaky } from "../testing.ts";
+import { NonRetryableError } from "./call.ts";
 import { retry } from "./retry.ts";
 import { rejectionOf, statusError, untilAborted, world } from "./world.testing.ts";
 
@@ -94,7 +94,7 @@ describe("under a destination", () => {
   });
 
   test("ends a hedged call at once and aborts the other copy", async () => {
-    const { clock, shop } = shopOf({ hedge: { after: 50, max: 1 } });
+    const { clock, shop } = shopOf({ hedge: { after: 50, max: 1 }, idempotent: true });
     const error = statusError(503);
     const signals: AbortSignal[] = [];
     const call = shop.run((context) => {

@@ -16,10 +16,17 @@ export interface AttemptContext {
    * read.
    */
   readonly signal: AbortSignal;
+  /**
+   * A signal that is aborted with `signal` or with any of the given ones. Unlike `AbortSignal.any`, it
+   * tells calls that get it that this one retries already.
+   */
+  readonly anySignal: (...signals: readonly (AbortSignal | null | undefined)[]) => AbortSignal;
   /** The same on every attempt, so that the server can recognize a repetition. */
   readonly idempotencyKey: string | undefined;
   /** When the whole call must have ended; epoch ms. */
   readonly deadlineAt: number;
+  /** When this attempt times out; epoch ms. Never after `deadlineAt`. */
+  readonly timeoutAt: number;
   /** What the previous attempt threw. */
   readonly previousError: unknown;
   /** Where a hedged copy should go, if the destination has endpoints. */
@@ -46,6 +53,15 @@ export type Classify<T> = (
   result: AttemptResult<T>,
   attempt: number,
 ) => Verdict | Outcome | undefined;
+
+/**
+ * A `Classify` for calls with results of any type: inline, the value is `unknown`. It accepts one for a
+ * certain type as well, because the program knows what its calls return.
+ */
+export type ClassifyAny = {
+  // Only parameters of methods may have a narrower type.
+  classify(result: AttemptResult<unknown>, attempt: number): Verdict | Outcome | undefined;
+}["classify"];
 
 export interface CallOptions<T = unknown> {
   /** An abort ends the call at once. The call rejects with the signal's reason. */
@@ -108,6 +124,9 @@ export interface CallableRequest {
   readonly method?: string | undefined;
   readonly headers?: HeadersInit | undefined;
   readonly body?: Body | null | undefined;
+  /** For `handOff`: where the service posts the end of the task, and labels of the task. */
+  readonly callbackUrl?: string | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   /** The caller awaits a `Response`. `createFetch` sets it on its calls. */
   readonly isFetch?: boolean | undefined;
 }

@@ -2,7 +2,7 @@
 import { RedriveError } from "@redrive/core";
 import { expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
-import { flaky } from "../extras/testing.ts";
+import { flaky } from "../testing.ts";
 import { retry } from "./retry.ts";
 import { rejectionOf, statusError, world } from "./world.testing.ts";
 
@@ -54,7 +54,6 @@ test("after a retry, false rejects with an error that has every attempt", async 
 test.each([
   ["a terminal error", { throws: statusError(404) }],
   ["a mistake in a program", { throws: new TypeError("x is not a function") }],
-  ["an abort", { throws: new DOMException("left", "AbortError") }],
   ["a value", { returns: 1 }],
 ])("is not called for %s", async (_, step) => {
   const { clock, random } = world();

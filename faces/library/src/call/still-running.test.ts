@@ -21,7 +21,8 @@ function running(events: readonly { type: string }[]) {
 describe("an attempt that timed out while its operation still runs", () => {
   test("is reported when the next attempt starts", async () => {
     const { clock, random, onEvent, events } = world();
-    const fn = ({ attempt }: AttemptContext) => clock.sleep(attempt === 1 ? 5000 : 0);
+    const fn = ({ attempt, signal }: AttemptContext) =>
+      clock.sleep(attempt === 1 && !signal.aborted ? 5000 : 0);
     await clock.run(retry(fn, { clock, random, onEvent, ...TIGHT }));
     await clock.advance(10_000);
     const found = running(events);
@@ -31,7 +32,7 @@ describe("an attempt that timed out while its operation still runs", () => {
 
   test("is reported when the call ends", async () => {
     const { clock, random, onEvent, events } = world();
-    const fn = () => clock.sleep(5000);
+    const fn = ({ signal }: AttemptContext) => clock.sleep(signal.aborted ? 0 : 5000);
     const call = retry(fn, { clock, random, onEvent, ...TIGHT });
     await rejectionOf(clock.run(call));
     await clock.advance(10_000);
@@ -39,6 +40,14 @@ describe("an attempt that timed out while its operation still runs", () => {
       { attempt: 1, after: "retry" },
       { attempt: 2, after: "give-up" },
     ]);
+  });
+
+  test("is reported once if the call waits for it, because it has never read its signal", async () => {
+    const { clock, random, onEvent, events } = world();
+    const fn = () => new Promise<never>(() => undefined);
+    const call = retry(fn, { clock, random, onEvent, ...TIGHT });
+    await rejectionOf(clock.run(call));
+    expect(running(events)).toMatchObject([{ attempt: 1, after: "retry" }]);
   });
 
   test("is not reported if its operation ended before the next attempt started", async () => {

@@ -1,11 +1,17 @@
-/** Tests of the consumer: what a message is answered with. */
+/**
+ * Tests of the consumer: what a message is answered with.
+ * Tests of duplicates: a message whose id was handled before is skipped.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { retry } from "../call/retry.ts";
 import { deferred, START_AT, statusError, world } from "../call/world.testing.ts";
 import { destination } from "../destination/destination.ts";
-import { consume } from "./consume.ts";
-import { deliver, kinds, message, START, setup } from "./consumer.testing.ts";
+import type { IdempotencyStore } from "../idempotency/idempotency-store.ts";
+import { memoryStore } from "../idempotency/memory-store.ts";
+import { type ConsumeOptions, consume } from "./consume.ts";
+import { deliver, guardedShop, kinds, message, START, setup } from "./consumer.testing.ts";
+import type { MessageHandler } from "./message.ts";
 
 describe("a message that is handled", () => {
   test("is acknowledged", async () => {
@@ -121,19 +127,27 @@ const policies = fc.record({
 } as const);
 
 describe("a message whose delivery was lost", () => {
-  test("uses an attempt for each lost delivery", async () => {
+  test("uses an attempt for each loss but the first, in which no handler may have run", async () => {
     const attempts: number[] = [];
     const { consumer, events } = setup((_, { attempt }) => void attempts.push(attempt));
-    await consumer.handle(message("m1", { deliveries: 2 }));
-    expect(attempts).toEqual([2]);
+    for (const deliveries of [2, 3]) await consumer.handle(message("m1", { deliveries }));
+    expect(attempts).toEqual([1, 2]);
     expect(events[0]).toMatchObject({ type: "lost", lost: 1, delayMs: 0 });
+  });
+
+  test("never waits in the process again, so that a further loss is one of its handler", async () => {
+    const { shop } = guardedShop({ rate: { perSecond: 0.1, burst: 1 } });
+    const { consumer } = setup(() => "done", { destination: shop });
+    await consumer.handle(message("first"));
+    const held = await consumer.handle(message("m1", { deliveries: 2 }));
+    expect(held).toMatchObject({ kind: "defer", by: "guard", state: { attempts: 0, lost: 1 } });
   });
 
   test("is delayed first if the broker delivers it again at once", async () => {
     let calls = 0;
     const { consumer } = setup(() => void calls++);
     const answer = await consumer.handle(message("m1", { deliveries: 2, isImmediate: true }));
-    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 1, lost: 1 } });
+    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 0, lost: 1 } });
     expect(answer.kind === "retry" && answer.delayMs).toBeGreaterThanOrEqual(100);
     expect(calls).toBe(0);
   });
@@ -148,8 +162,8 @@ describe("a message whose delivery was lost", () => {
   });
 
   test("is abandoned if the lost delivery was its last attempt", async () => {
-    const { consumer } = setup(() => "done", { policy: { maxAttempts: 2 } });
-    const answer = await consumer.handle(message("m1", { deliveries: 3 }));
+    const { consumer } = setup(() => "done", { policy: { maxAttempts: 2 }, maxLost: 10 });
+    const answer = await consumer.handle(message("m1", { deliveries: 4 }));
     expect(answer).toMatchObject({ kind: "dead-letter", reason: "abandoned" });
   });
 
@@ -162,7 +176,7 @@ describe("a message whose delivery was lost", () => {
   test("starts to count again after a result", async () => {
     const { consumer } = setup(() => Promise.reject(statusError(503)));
     const answer = await consumer.handle(message("m1", { deliveries: 2 }));
-    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 2, lost: 0 } });
+    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 1, lost: 0 } });
   });
 
   test("runs alone among the suspects, beside other messages", async () => {
@@ -186,6 +200,17 @@ describe("consume", () => {
     [{ concurency: 5 }, 'unknown field "concurency", did you mean "concurrency"?'],
     [{ destination: "shop" }, 'destination must be a destination, got "shop"'],
     [{ onEvent: 3 }, "onEvent must be a function, got 3"],
+    [{ pause: 5 }, "pause must be an object, got 5"],
+    [{ pause: { share: 2 } }, "pause.share must be a number from 0.1 to 0.99, got 2"],
+    [{ pause: { minErrors: 30 } }, "pause.minErrors must be at most pause.window, 20, got 30"],
+    [
+      { pause: { probeMs: 9000, maxProbeMs: 1000 } },
+      "pause.maxProbeMs must be at least pause.probeMs, 9000, got 1000",
+    ],
+    [
+      { retentionMs: 46 * 86_400_000 },
+      "retentionMs must be a whole number from 60000 to 3888000000",
+    ],
   ];
 
   test.each(mistakes)("refuses %o", (options, text) => {
@@ -201,3 +226,152 @@ describe("consume", () => {
     expect(() => consume(undefined as never)).toThrow("handler must be a function, got undefined");
   });
 });
+
+describe("a message with an id that was handled before", () => {
+  const stored = (handler: MessageHandler<unknown>, more: ConsumeOptions = {}) => {
+    const { clock } = world();
+    const store = memoryStore({ clock });
+    return { ...setup(handler, { clock, store, ...more }), clock, store };
+  };
+
+  test("is acknowledged, and its handler does not run", async () => {
+    let calls = 0;
+    const { consumer, events } = stored(() => void calls++);
+    for (const isDuplicate of [false, true, true]) {
+      expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate });
+    }
+    expect(calls).toBe(1);
+    expect(events.map(({ type }) => type)).toEqual(["handled", "duplicate", "duplicate"]);
+  });
+
+  test("is handled again after the retention", async () => {
+    const { consumer, clock } = stored(() => "done", { retentionMs: 60_000 });
+    await consumer.handle(message("m1"));
+    await clock.advance(60_000);
+    expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: false });
+  });
+
+  test("is skipped for 45 days, if the retention says so", async () => {
+    const retentionMs = 45 * 86_400_000;
+    const { consumer, clock } = stored(() => "done", { retentionMs });
+    await consumer.handle(message("m1"));
+    await clock.advance(retentionMs - 1);
+    expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: true });
+    await clock.advance(1);
+    expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: false });
+    expect(() => stored(() => "done", { retentionMs: retentionMs + 1 })).toThrow("retentionMs");
+  });
+
+  test("is deferred for as long as a handler runs that nothing could stop", async () => {
+    let calls = 0;
+    const seen = stored(
+      async () => {
+        calls++;
+        await seen.clock.sleep(600_000);
+      },
+      { policy: { attemptTimeoutMs: 1000, totalBudgetMs: 3_600_000 } },
+    );
+    const other = setup(() => void calls++, { clock: seen.clock, store: seen.store });
+    const first = seen.consumer.handle(message("m1"));
+    for (let minute = 0; minute < 9; minute++) {
+      await seen.clock.advance(60_000);
+      const second = await other.consumer.handle(message("m1"));
+      expect(second).toMatchObject({ kind: "defer", by: "in-progress" });
+    }
+    await seen.clock.advance(60_000);
+    expect(await first).toEqual({ kind: "ack", isDuplicate: false });
+    expect(await other.consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: true });
+    expect(calls).toBe(1);
+  });
+
+  test("is handled if the earlier attempt failed", async () => {
+    const seen = stored((_, { attempt }) => (attempt < 3 ? Promise.reject(new Error("no")) : 1));
+    expect(kinds(await deliver(seen))).toEqual(["retry", "retry", "ack"]);
+  });
+
+  test("is deferred while another delivery of it is handled, and uses no attempt", async () => {
+    const release = deferred();
+    const { consumer } = stored(() => release.promise);
+    const first = consumer.handle(message("m1"));
+    const second = await consumer.handle(message("m1"));
+    expect(second).toMatchObject({ kind: "defer", by: "in-progress", state: { attempts: 0 } });
+    const delayMs = second.kind === "defer" ? second.delayMs : Number.NaN;
+    expect(delayMs).toBeGreaterThanOrEqual(2500);
+    expect(delayMs).toBeLessThanOrEqual(7500);
+    release.resolve();
+    expect(await first).toMatchObject({ kind: "ack" });
+  });
+
+  test("belongs to its own consumer: another one with the same store handles it", async () => {
+    const { consumer, store } = stored(() => "done");
+    const other = setup(() => "done", { store, name: "audit" });
+    await consumer.handle(message("m1"));
+    expect(await other.consumer.handle(message("m1"))).toMatchObject({ isDuplicate: false });
+  });
+
+  test("may have any id", async () => {
+    const { consumer } = stored(() => "done");
+    for (const id of ["\u0000\n", "ü", "x".repeat(10_000)]) {
+      expect(await consumer.handle(message(id))).toMatchObject({ isDuplicate: false });
+      expect(await consumer.handle(message(id))).toMatchObject({ isDuplicate: true });
+    }
+  });
+
+  test("waits while the store fails", async () => {
+    const { store: good } = stored(() => "done");
+    let isDown = true;
+    const claim: typeof good.claim = (key, given) =>
+      isDown ? Promise.reject(new Error("down")) : good.claim(key, given);
+    let calls = 0;
+    const failing = { ...bound(good), claim };
+    const { consumer, clock, events } = setup(() => void calls++, { store: failing });
+    const held = await consumer.handle(message("m1"));
+    expect(held).toMatchObject({ kind: "defer", by: "store", state: { attempts: 0 } });
+    expect(events[0]).toMatchObject({ type: "store-failed", id: "m1" });
+    expect(calls).toBe(0);
+    isDown = false;
+    // Until the store is asked again, the queue keeps its messages.
+    expect(consumer.free).toBe(0);
+    const next = consumer.handle(message("m1"));
+    await clock.advance(5000);
+    expect(await next).toMatchObject({ kind: "ack" });
+    expect(consumer.free).toBe(10);
+  });
+
+  test("is poison if its process died three times while it ran, and no other receive counts", async () => {
+    const { store, clock } = stored(() => "done");
+    const policy = { attemptTimeoutMs: 1000 };
+    const died: string[] = [];
+    for (const id of ["p1", "p2", "p3"]) {
+      // Its clock stands still: nothing is ever heard of it again.
+      const process = setup(() => new Promise(() => died.push(id)), { store, policy });
+      void process.consumer.handle(message("m1", { receivesElsewhere: 50 }));
+      await clock.advance(60_000);
+    }
+    let calls = 0;
+    const { consumer, events } = setup(() => void calls++, { clock, store, policy });
+    const answer = await consumer.handle(message("m1", { receivesElsewhere: 50 }));
+    expect(answer).toMatchObject({ kind: "dead-letter", reason: "poison", state: { lost: 3 } });
+    expect([died, calls]).toEqual([["p1", "p2", "p3"], 0]);
+    expect(events[0]).toMatchObject({ type: "lost", lost: 3 });
+  });
+
+  test("was handled even if the store could not record it", async () => {
+    const { store: good } = stored(() => "done");
+    const settle = () => Promise.reject(new Error("down"));
+    const { consumer, events } = setup(() => "done", { store: { ...bound(good), settle } });
+    expect(await consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: false });
+    expect(events.map(({ type }) => type)).toEqual(["handled", "store-failed"]);
+  });
+});
+
+/** The store's functions, for a store that replaces some of them. */
+function bound(store: IdempotencyStore): IdempotencyStore {
+  return {
+    claim: (key, claim) => store.claim(key, claim),
+    renew: (key, owner, leaseMs) => store.renew(key, owner, leaseMs),
+    settle: (key, owner, settlement) => store.settle(key, owner, settlement),
+    release: (key, owner) => store.release(key, owner),
+    sweep: (limit) => store.sweep(limit),
+  };
+}

@@ -3,9 +3,13 @@
 import { START_AT, world } from "../call/world.testing.ts";
 import { destination } from "../destination/destination.ts";
 import { type ConsumeOptions, consume } from "./consume.ts";
-import type { ConsumeEvent } from "./consume-event.ts";
-import type { Disposition, Message, MessageHandler } from "./message.ts";
-import type { MessageState } from "./message-state.ts";
+import type {
+  ConsumeEvent,
+  Disposition,
+  Message,
+  MessageHandler,
+  MessageState,
+} from "./message.ts";
 
 export function setup(handler: MessageHandler<unknown>, options: ConsumeOptions = {}) {
   const { clock, random } = world();

@@ -3,19 +3,36 @@
  * guards, skips ids that were handled before, and bounds how many handlers run. It knows no broker:
  * adapters receive messages and carry dispositions out.
  */
-import { type Clock, type Policy, type Random, RedriveError } from "@redrive/core";
+import {
+  type Cancel,
+  type Clock,
+  type Policy,
+  type Random,
+  RedriveError,
+  systemId,
+} from "@redrive/core";
 import { notify } from "../call/call-event.ts";
 import type { Classify } from "../call/options.ts";
 import type { Destination } from "../destination/destination.ts";
-import type { ConsumeEvent, ConsumeEventDetails } from "./consume-event.ts";
-import { Dispositions } from "./dispositions.ts";
-import type { Duplicates } from "./duplicates.ts";
-import { HandlerRuns } from "./handler-runs.ts";
-import type { Disposition, Message, MessageHandler } from "./message.ts";
-import { adoptLost, freshState, type MessageState } from "./message-state.ts";
-import { Slots } from "./slots.ts";
+import type { IdempotencyStore } from "../idempotency/idempotency-store.ts";
+import { sha256 } from "../idempotency/sha256.ts";
+import { Dispositions, HandlerRuns } from "./handler-runs.ts";
+import { Intake, Pause, type ResolvedPauseOptions, type ShutReason } from "./intake.ts";
+import {
+  adoptLost,
+  type ConsumeEvent,
+  type ConsumeEventDetails,
+  type Defer,
+  type DeferReason,
+  type Disposition,
+  freshState,
+  isRetry,
+  type Message,
+  type MessageHandler,
+  type MessageState,
+} from "./message.ts";
 
-export interface ConsumerParts<Body> {
+interface ConsumerParts<Body> {
   readonly name: string;
   readonly handler: MessageHandler<Body>;
   readonly destination: Destination;
@@ -26,21 +43,27 @@ export interface ConsumerParts<Body> {
   readonly minDelayMs: number;
   readonly maxHoldMs: number;
   readonly deferMs: number;
+  readonly maxDeferMs: number;
   readonly maxLost: number;
   readonly idempotent: boolean;
+  /** Undefined: it never pauses. */
+  readonly pause: ResolvedPauseOptions | undefined;
   readonly classify: Classify<unknown> | undefined;
   readonly describeError: (error: unknown) => string;
   readonly onEvent: ((event: ConsumeEvent) => void) | undefined;
 }
 
 /** Messages that may wait for a slot. Adapters receive no more than there are slots. */
-export const MAX_WAITING = 10_000;
+const MAX_WAITING = 10_000;
+
+/** While the store of the ids fails, it is asked again after this time at the latest. */
+const MAX_STORE_WAIT_MS = 60_000;
 
 /** What adapters use. `consume` creates it. */
 export class Consumer<Body = unknown> {
   readonly #parts: ConsumerParts<Body>;
   readonly #dispositions: Dispositions;
-  readonly #slots: Slots;
+  readonly #intake: Intake;
   readonly #runs: HandlerRuns<Body>;
 
   // Mutable state.
@@ -49,8 +72,10 @@ export class Consumer<Body = unknown> {
   readonly #onIdle: (() => void)[] = [];
 
   constructor(parts: ConsumerParts<Body>) {
+    const { clock, pause, onEvent } = parts;
     this.#parts = parts;
-    this.#slots = new Slots(parts.concurrency);
+    const intake = new Intake(parts.concurrency, clock, parts.maxHoldMs);
+    this.#intake = intake;
     const emit = (event: ConsumeEventDetails) => this.emit(event);
     this.#dispositions = dispositionsFor(parts, emit);
     // Not `...parts`: an object that is made by a spread has another shape in each consumer, and the
@@ -58,13 +83,15 @@ export class Consumer<Body = unknown> {
     this.#runs = new HandlerRuns({
       handler: parts.handler,
       destination: parts.destination,
-      clock: parts.clock,
+      clock,
+      intake,
       maxHoldMs: parts.maxHoldMs,
+      deferMs: parts.deferMs,
       idempotent: parts.idempotent,
       classify: parts.classify,
       dispositions: this.#dispositions,
-      emit: parts.onEvent && emit,
-      onOverdue: (running) => this.#slots.addOverdue(running),
+      pause: pause && new Pause(pause, { clock, intake, emit }),
+      emit: onEvent && emit,
     });
   }
 
@@ -94,19 +121,47 @@ export class Consumer<Body = unknown> {
     return this.#parts.concurrency;
   }
 
-  /** The longest time from the start of `handle` to its disposition, if the store responds. */
-  get maxHandleMs(): number {
-    return this.#parts.maxHoldMs + this.policy.attemptTimeoutMs;
+  /** Handlers that may run at once now: fewer than `concurrency` while nothing could be handled. */
+  get limit(): number {
+    return this.#isStopping ? 0 : this.#intake.limit;
   }
 
   /** Messages that can start now. */
   get free(): number {
-    return this.#isStopping ? 0 : Math.max(0, this.#slots.free - this.#slots.waiting);
+    return this.#isStopping ? 0 : Math.max(0, this.#intake.free - this.#intake.waiting);
+  }
+
+  /** Messages that are no first attempts and can start now. Others would be deferred. */
+  get freeForRetries(): number {
+    return Math.min(this.free, this.#intake.roomForRetries);
+  }
+
+  /** Retries mostly fail, so many of them are deferred at once, without a slot. */
+  get areRetriesFailing(): boolean {
+    return this.#intake.areRetriesFailing;
+  }
+
+  /** Messages whose handlers run on after their timeout. Others may have their slots. */
+  get overdue(): number {
+    return this.#intake.lent;
+  }
+
+  /** Messages that wait for a slot. */
+  get waiting(): number {
+    return this.#intake.waiting;
   }
 
   /** Messages that have no disposition yet. */
   get active(): number {
-    return this.#slots.taken + this.#slots.waiting;
+    return this.#intake.taken + this.#intake.waiting;
+  }
+
+  /**
+   * Calls `listener` when `limit`, `overdue` or `areRetriesFailing` has changed, so that a loop that found no free slot looks
+   * again. Returns a function that ends this.
+   */
+  onLimit(listener: () => void): () => void {
+    return this.#intake.onLimit(listener);
   }
 
   emit(details: ConsumeEventDetails): void {
@@ -120,13 +175,60 @@ export class Consumer<Body = unknown> {
     const now = this.#parts.clock.now();
     const { deliveries = 1, state: known = freshState(now) } = message;
     const state = adoptLost(known, deliveries - 1, now);
-    if (this.#slots.waiting >= MAX_WAITING) {
+    if (this.#isStopping) return Promise.resolve(this.#deferStop(message, state));
+    if (this.#intake.waiting >= MAX_WAITING) {
       return Promise.resolve(this.#dispositions.defer(message, state, "overload"));
     }
-    const isLost = state.lost > known.lost;
-    const turn = this.#slots.take();
-    if (turn === undefined) return this.#handleNow(message, state, isLost, now);
-    return turn.then(() => this.#handleNow(message, state, isLost, this.#parts.clock.now()));
+    if (state.lost > 0) return this.#handleSuspect(message, state, state.lost > known.lost, now);
+    if (isRetry(message, state)) return this.#handleRetry(message, state, now);
+    return this.#handleInTurn(message, state, now);
+  }
+
+  /** A retry that waited in line would keep others from being received. */
+  #handleRetry(message: Message<Body>, state: MessageState, now: number): Promise<Disposition> {
+    if (this.#intake.roomForRetries === 0) {
+      return Promise.resolve(this.#dispositions.defer(message, state, "retries"));
+    }
+    this.#intake.beginRetry();
+    return this.#handleInTurn(message, state, now).finally(() => this.#intake.endRetry());
+  }
+
+  #handleInTurn(message: Message<Body>, state: MessageState, now: number): Promise<Disposition> {
+    const turn = this.#intake.take();
+    if (turn === undefined) return this.#handleNow(message, state, now);
+    return turn.then((isStarting) =>
+      isStarting
+        ? this.#handleNow(message, state, this.#parts.clock.now())
+        : this.#deferShut(message, state),
+    );
+  }
+
+  /** An earlier delivery was lost. A suspect never waits in this process. */
+  #handleSuspect(
+    message: Message<Body>,
+    state: MessageState,
+    isLost: boolean,
+    now: number,
+  ): Promise<Disposition> {
+    const early = isLost
+      ? this.#dispositions.afterLoss(message, state, message.isImmediate)
+      : undefined;
+    if (early !== undefined) return Promise.resolve(early);
+    if (this.#intake.free > 0) {
+      void this.#intake.take();
+      return this.#handleNow(message, state, now);
+    }
+    return Promise.resolve(this.#dispositions.defer(message, state, "suspect"));
+  }
+
+  /** The message has waited for as long as it may. */
+  #deferShut(message: Message<Body>, state: MessageState): Defer {
+    const { shutBy = "guard", probeAt } = this.#intake;
+    const disposition = this.#dispositions.defer(message, state, SHUT_BY[shutBy], {
+      until: probeAt,
+    });
+    this.#reportIdle();
+    return disposition;
   }
 
   /**
@@ -135,6 +237,8 @@ export class Consumer<Body = unknown> {
    */
   async stop(drainMs = 30_000): Promise<void> {
     this.#isStopping = true;
+    // Messages in line get their disposition now.
+    this.#intake.open();
     if (this.active === 0) return;
     const idle = new Promise<void>((resolve) => this.#onIdle.push(resolve));
     const cancel = this.#parts.clock.alarm(drainMs, () => this.#abortAll());
@@ -148,61 +252,52 @@ export class Consumer<Body = unknown> {
   }
 
   /** The message has a slot, which is free again when it has its disposition. */
-  #handleNow(
-    message: Message<Body>,
-    state: MessageState,
-    isLost: boolean,
-    now: number,
-  ): Promise<Disposition> {
-    const early = this.#early(message, state, isLost, now);
+  #handleNow(message: Message<Body>, state: MessageState, now: number): Promise<Disposition> {
+    const early = this.#isStopping
+      ? this.#deferStop(message, state)
+      : this.#dispositions.beforeAttempt(message, state, now);
     if (early !== undefined) {
       this.#release();
       return Promise.resolve(early);
     }
-    const isSuspect = state.lost > 0 && state.lost >= this.#parts.maxLost - 1;
     // Most messages: `finally` would need two more promises.
-    if (!isSuspect && this.#parts.duplicates === undefined) {
+    if (state.lost === 0 && this.#parts.duplicates === undefined) {
       return this.#runs.run(message, state, this.#release);
     }
-    const handled = isSuspect
-      ? this.#handleSuspect(message, state)
-      : this.#handleOnce(message, state);
-    return handled.finally(this.#release);
+    return this.#handleOnce(message, state).finally(this.#release);
+  }
+
+  #deferStop(message: Message<Body>, state: MessageState): Defer {
+    return this.#dispositions.deferBy(message, state, "stop", this.#parts.deferMs / 2);
   }
 
   readonly #release = (): void => {
-    this.#slots.release();
-    if (this.active === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+    this.#intake.release();
+    this.#reportIdle();
   };
 
-  #early(
-    message: Message<Body>,
-    state: MessageState,
-    isLost: boolean,
-    now: number,
-  ): Disposition | undefined {
-    if (this.#isStopping) return this.#dispositions.defer(message, state, "stop");
-    return isLost
-      ? this.#dispositions.afterLoss(message, state)
-      : this.#dispositions.beforeAttempt(message, state, now);
-  }
-
-  /** Messages that may have crashed a consumer run one at a time, beside the others. */
-  async #handleSuspect(message: Message<Body>, state: MessageState): Promise<Disposition> {
-    if (this.#isSuspectRunning) return this.#dispositions.defer(message, state, "suspect");
-    this.#isSuspectRunning = true;
-    try {
-      return await this.#handleOnce(message, state);
-    } finally {
-      this.#isSuspectRunning = false;
-    }
+  #reportIdle(): void {
+    if (this.active === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   /** Runs the handler, unless the id was handled before. */
   #handleOnce(message: Message<Body>, state: MessageState): Promise<Disposition> {
     const { duplicates } = this.#parts;
-    if (duplicates === undefined) return this.#runs.run(message, state);
+    if (duplicates === undefined) return this.#run(message, state);
     return this.#handleNew(duplicates, message, state);
+  }
+
+  /** Messages that may have crashed a consumer run one at a time, beside the others. */
+  async #run(message: Message<Body>, state: MessageState): Promise<Disposition> {
+    const isSuspect = state.lost > 0 && state.lost >= this.#parts.maxLost - 1;
+    if (!isSuspect) return await this.#runs.run(message, state);
+    if (this.#isSuspectRunning) return this.#dispositions.defer(message, state, "suspect");
+    this.#isSuspectRunning = true;
+    try {
+      return await this.#runs.run(message, state);
+    } finally {
+      this.#isSuspectRunning = false;
+    }
   }
 
   async #handleNew(
@@ -214,7 +309,8 @@ export class Consumer<Body = unknown> {
     const claim = await duplicates.begin(id).catch((error: unknown) => {
       this.emit({ type: "store-failed", id, error });
     });
-    if (claim === undefined) return this.#dispositions.defer(message, state, "store");
+    if (claim === undefined) return this.#deferWithoutStore(message, state);
+    if (this.#intake.shutBy === "store" && this.#intake.limit > 0) this.#intake.open();
     if (claim.kind === "running") {
       return this.#dispositions.defer(message, state, "in-progress");
     }
@@ -222,15 +318,68 @@ export class Consumer<Body = unknown> {
       this.emit({ type: "duplicate", id });
       return { kind: "ack", isDuplicate: true };
     }
-    const disposition = await this.#runs.run(message, state);
-    const isDone = disposition.kind === "ack";
-    // The handler has run, so the disposition stands even if the store fails now.
-    await (isDone ? claim.complete() : claim.release()).catch((error: unknown) => {
-      this.emit({ type: "store-failed", id, error });
-    });
+    const stopRenewing = this.#renewClaim(duplicates, id, claim);
+    const disposition = await this.#runClaimed(message, state, claim.takeovers);
+    stopRenewing();
+    await this.#endClaim(id, claim, disposition);
     return disposition;
   }
+
+  /** A handler that nothing could stop may run for longer than its claim lasts. */
+  #renewClaim(duplicates: Duplicates, id: string, claim: Claimed): Cancel {
+    const { clock } = this.#parts;
+    let isOver = false;
+    const renew = async () => {
+      const isOwn = await claim.renew().catch((error: unknown) => {
+        this.emit({ type: "store-failed", id, error });
+        return true;
+      });
+      if (isOwn && !isOver) cancel = clock.alarm(duplicates.leaseMs / 2, renew, true);
+    };
+    let cancel = clock.alarm(duplicates.leaseMs / 2, renew, true);
+    return () => {
+      isOver = true;
+      cancel();
+    };
+  }
+
+  /**
+   * The queue keeps its messages while the store fails: otherwise all of them would be received and
+   * deferred, again and again.
+   */
+  #deferWithoutStore(message: Message<Body>, state: MessageState): Defer {
+    const { deferMs } = this.#parts;
+    this.#intake.shutFor("store", deferMs, MAX_STORE_WAIT_MS);
+    return this.#dispositions.defer(message, state, "store", { until: this.#intake.probeAt });
+  }
+
+  /** `takeovers`: claims of the id whose process ended before it had a result. */
+  async #runClaimed(
+    message: Message<Body>,
+    known: MessageState,
+    takeovers: number,
+  ): Promise<Disposition> {
+    const isLost = takeovers > known.lost;
+    if (!isLost) return await this.#run(message, known);
+    const state = adoptLost(known, takeovers - known.lost, this.#parts.clock.now());
+    return this.#dispositions.afterLoss(message, state) ?? (await this.#run(message, state));
+  }
+
+  /** The handler has run, so the disposition stands even if the store fails now. */
+  async #endClaim(id: string, claim: Claimed, { kind }: Disposition): Promise<void> {
+    await (kind === "ack" ? claim.complete() : claim.release()).catch((error: unknown) => {
+      this.emit({ type: "store-failed", id, error });
+    });
+  }
 }
+
+type Claimed = Extract<IdClaim, { kind: "claimed" }>;
+
+const SHUT_BY: Readonly<Record<ShutReason, DeferReason>> = {
+  guard: "guard",
+  store: "store",
+  errors: "paused",
+};
 
 function dispositionsFor<Body>(
   parts: ConsumerParts<Body>,
@@ -242,9 +391,81 @@ function dispositionsFor<Body>(
     random: parts.random,
     minDelayMs: parts.minDelayMs,
     deferMs: parts.deferMs,
+    maxDeferMs: parts.maxDeferMs,
     maxLost: parts.maxLost,
     idempotent: parts.idempotent,
     describeError: parts.describeError,
     emit,
   });
+}
+
+/** Whether a message may be handled. */
+type IdClaim =
+  /** It was handled before. */
+  | { readonly kind: "done" }
+  /** Another delivery of it is being handled. */
+  | { readonly kind: "running" }
+  /** It may be handled now. The caller must call one of the functions. */
+  | {
+      readonly kind: "claimed";
+      /** How many claims in a row ended with their lease: their process died, or stood still. */
+      readonly takeovers: number;
+      /** Starts the lease anew. False: another process has taken the claim over. */
+      renew(): Promise<boolean>;
+      /** Records that it was handled. */
+      complete(): Promise<unknown>;
+      /** It was not handled: another delivery may be. */
+      release(): Promise<unknown>;
+    };
+
+interface DuplicatesParts {
+  readonly store: IdempotencyStore;
+  /** Separates the ids of consumers that share a store. */
+  readonly scope: string;
+  /** Longer than an attempt may take. It is renewed while a handler runs on. */
+  readonly leaseMs: number;
+  readonly retentionMs: number;
+  readonly newOwner?: () => string;
+}
+
+/** All deliveries of an id stand for the same message. */
+const FINGERPRINT = "message";
+
+const NO_RESULT = new Uint8Array(0);
+
+/** Keys that every store can keep. */
+const STORABLE = /^[\x20-\x7e]{1,256}$/;
+
+/**
+ * Recognizes messages whose id was handled before. The id is claimed before the handler runs and settled after
+ * it, so that a crash in between neither loses the message nor blocks its id for longer than the lease.
+ */
+export class Duplicates {
+  readonly #parts: DuplicatesParts;
+
+  constructor(parts: DuplicatesParts) {
+    this.#parts = parts;
+  }
+
+  get leaseMs(): number {
+    return this.#parts.leaseMs;
+  }
+
+  async begin(id: string): Promise<IdClaim> {
+    const { store, scope, leaseMs, retentionMs, newOwner = systemId } = this.#parts;
+    const plain = `${scope}/${id}`;
+    const key = STORABLE.test(plain) ? plain : `${scope}/sha256/${await sha256([id])}`;
+    const owner = newOwner();
+    const claim = { fingerprint: FINGERPRINT, owner, leaseMs, retentionMs };
+    const found = await store.claim(key, claim);
+    if (found.kind === "settled") return { kind: "done" };
+    if (found.kind === "running") return { kind: "running" };
+    return {
+      kind: "claimed",
+      takeovers: found.takeovers,
+      renew: () => store.renew(key, owner, leaseMs),
+      complete: () => store.settle(key, owner, { result: NO_RESULT, retentionMs }),
+      release: () => store.release(key, owner),
+    };
+  }
 }

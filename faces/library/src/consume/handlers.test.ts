@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { deferred, statusError, untilAborted } from "../call/world.testing.ts";
 import { RedriveError } from "../index.ts";
 import { guardedShop, kinds, message, START, setup } from "./consumer.testing.ts";
-import { defer } from "./message.ts";
+import { defer, type MessageState } from "./message.ts";
 
 describe("the guards of the destination", () => {
   test("hold a message, which starts when they admit it", async () => {
@@ -24,6 +24,61 @@ describe("the guards of the destination", () => {
     await clock.advance(3000);
     expect(await held).toMatchObject({ kind: "defer", by: "guard", state: { attempts: 0 } });
     expect(events.at(-1)).toMatchObject({ type: "defer", by: "guard" });
+  });
+
+  test("give a slot back at once if they hold only retries, and the first attempts run", async () => {
+    const { shop: guarded } = guardedShop({ retryBudget: { ratio: 0, minPerSecond: 0 } });
+    const { consumer } = setup(() => "done", { destination: guarded, concurrency: 1 });
+    const state = { ...START, attempts: 1 };
+    await consumer.handle(message("trial", { state }));
+    const held = await consumer.handle(message("held", { state }));
+    expect(held).toMatchObject({ kind: "defer", by: "guard", state: { attempts: 1 } });
+    expect(await consumer.handle(message("new"))).toMatchObject({ kind: "ack" });
+  });
+
+  test("that shut for retries alone while they wait with all others give their slots back", async () => {
+    const { clock, shop: guarded } = guardedShop({
+      rate: { perSecond: 1, burst: 1 },
+      retryBudget: { ratio: 0, minPerSecond: 0 },
+    });
+    const { consumer } = setup(() => "done", { destination: guarded, maxHoldMs: 60_000 });
+    const state = { ...START, attempts: 1 };
+    await consumer.handle(message("first"));
+    // Both wait for the rate. The trial of this second is for the first of them.
+    const [trial, other] = ["m1", "m2"].map((id) => consumer.handle(message(id, { state })));
+    await clock.advance(3000);
+    expect(await trial).toMatchObject({ kind: "ack" });
+    expect(await other).toMatchObject({ kind: "defer", by: "guard" });
+  });
+
+  test("make each deferral of a message longer, up to a limit, and an attempt starts again", async () => {
+    const { clock, shop: guarded } = guardedShop({
+      retryBudget: { ratio: 0, minPerSecond: 0.001 },
+      policy: { totalBudgetMs: 86_400_000 },
+    });
+    const { consumer } = setup(() => Promise.reject(statusError(503)), {
+      destination: guarded,
+      deferMs: 1000,
+      maxDeferMs: 8000,
+    });
+    let state: MessageState = { ...START, attempts: 1 };
+    const waits: number[] = [];
+    await consumer.handle(message("trial", { state }));
+    for (let n = 0; n < 6; n++) {
+      const answer = await consumer.handle(message("m1", { state }));
+      if (answer.kind !== "defer") throw new Error(answer.kind);
+      ({ state } = answer);
+      waits.push(answer.delayMs);
+    }
+    for (const [n, waitMs] of waits.entries()) {
+      const grownMs = Math.min(8000, 1000 * 2 ** n);
+      expect(waitMs).toBeGreaterThanOrEqual(grownMs / 2);
+      expect(waitMs).toBeLessThanOrEqual(1.5 * grownMs + 1000);
+    }
+    await clock.advance(1_000_000);
+    const answer = await consumer.handle(message("m1", { state }));
+    expect(answer).toMatchObject({ kind: "retry", state: { attempts: 2 } });
+    expect(answer.kind === "retry" && answer.state.deferrals).toBeUndefined();
   });
 
   test("count a message that comes back as a retry", async () => {
@@ -115,19 +170,23 @@ describe("handlers", () => {
 
   test("that ignore their timeout do not stop the consumer, up to as many as it has slots", async () => {
     const release = deferred();
-    const { consumer, clock, events } = setup(() => release.promise, {
-      policy: { attemptTimeoutMs: 1000 },
-      concurrency: 2,
-    });
+    const { consumer, clock, events } = setup(
+      (_, { signal }) => (signal.aborted ? undefined : release.promise),
+      { policy: { attemptTimeoutMs: 1000 }, concurrency: 2 },
+    );
+    let changes = 0;
+    consumer.onLimit(() => changes++);
     const stuck = ["m1", "m2"].map((id) => consumer.handle(message(id)));
     await clock.advance(1100);
     await Promise.all(stuck);
     expect(events.filter(({ type }) => type === "still-running")).toHaveLength(2);
-    expect(consumer.free).toBe(0);
+    expect([consumer.free, changes]).toEqual([0, 0]);
     const next = consumer.handle(message("m3"));
     release.resolve();
     expect(await next).toMatchObject({ kind: "ack" });
     expect(consumer.free).toBe(2);
+    // An adapter that found no free slot looks again.
+    expect(changes).toBe(2);
   });
 
   test("can defer their message without using an attempt", async () => {
@@ -137,11 +196,12 @@ describe("handlers", () => {
     expect(answer.kind === "defer" && answer.delayMs).toBeGreaterThanOrEqual(60_000);
   });
 
-  test("with a mistake end their message", async () => {
-    const { consumer } = setup(() => {
-      throw new ReferenceError("x is not defined");
+  test("with a mistake end their message, if the one before it was handled", async () => {
+    const { consumer } = setup(({ id }) => {
+      if (id === "bad") throw new ReferenceError("x is not defined");
     });
-    const answer = await consumer.handle(message("m1"));
+    await consumer.handle(message("good"));
+    const answer = await consumer.handle(message("bad"));
     expect(answer).toMatchObject({ kind: "dead-letter", reason: "not-retryable" });
   });
 
@@ -151,6 +211,86 @@ describe("handlers", () => {
         "value" in result && result.value === "rejected" ? "terminal" : undefined,
     });
     expect(await consumer.handle(message("m1"))).toMatchObject({ kind: "dead-letter" });
+  });
+});
+
+describe("a handler that runs on after its timeout and has never read its signal", () => {
+  const policy = { attemptTimeoutMs: 1000, totalBudgetMs: 60_000, maxAttempts: 3 };
+
+  test("settles its message with a late success, even in the last attempt", async () => {
+    const { consumer, clock, events } = setup(() => clock.sleep(5000), { policy });
+    const answer = consumer.handle(message("m1", { state: { ...START, attempts: 2 } }));
+    await clock.advance(5000);
+    expect(await answer).toEqual({ kind: "ack", isDuplicate: false });
+    expect(events.map(({ type }) => type)).toEqual(["still-running", "handled"]);
+  });
+
+  test("settles its message with a late error, which replaces the timeout", async () => {
+    const { consumer, clock } = setup(
+      async () => {
+        await clock.sleep(5000);
+        throw Object.assign(new Error("declined"), { status: 422 });
+      },
+      { policy },
+    );
+    const answer = consumer.handle(message("m1"));
+    await clock.advance(5000);
+    expect(await answer).toMatchObject({
+      kind: "dead-letter",
+      reason: "not-retryable",
+      error: { status: 422 },
+      state: { attempts: 1, history: [{ verdict: "terminal", durationMs: 5000 }] },
+    });
+  });
+
+  test("that never ends makes its message a dead letter when the total budget is used up", async () => {
+    const { consumer, clock, events } = setup(() => new Promise(() => undefined), { policy });
+    const answer = consumer.handle(message("m1"));
+    await clock.advance(59_999);
+    expect(consumer.active).toBe(1);
+    await clock.advance(1);
+    expect(await answer).toMatchObject({
+      kind: "dead-letter",
+      reason: "budget",
+      error: { code: "ATTEMPT_TIMEOUT" },
+      state: { attempts: 1 },
+    });
+    expect(events.filter(({ type }) => type === "still-running")).toHaveLength(1);
+    expect([consumer.active, consumer.overdue]).toEqual([0, 0]);
+  });
+
+  test("gives its slot to another message, as far as fewer of them run on than there are slots", async () => {
+    const release = deferred();
+    const slow = (id: string) => id.startsWith("slow");
+    const { consumer, clock } = setup(({ id }) => (slow(id) ? release.promise : "done"), {
+      policy,
+      concurrency: 2,
+    });
+    const free: number[] = [];
+    consumer.onLimit(() => free.push(consumer.free));
+    const all = ["slow 1", "slow 2", "third"].map((id) => consumer.handle(message(id)));
+    await clock.advance(1100);
+    // With the first one overdue, the third message has started and ended.
+    expect([await all[2], consumer.active, consumer.overdue]).toMatchObject([
+      { kind: "ack" },
+      2,
+      2,
+    ]);
+    expect(consumer.free).toBe(0);
+    release.resolve();
+    expect(kinds(await Promise.all(all))).toEqual(["ack", "ack", "ack"]);
+    expect([consumer.free, consumer.overdue, consumer.active]).toEqual([2, 0, 0]);
+    expect(free.at(-1)).toBe(2);
+  });
+
+  test("is waited for by a stop, and its message is deferred when the time to drain is over", async () => {
+    const { consumer, clock } = setup(() => new Promise(() => undefined), { policy });
+    const answer = consumer.handle(message("m1"));
+    await clock.advance(2000);
+    const stopped = consumer.stop(5000);
+    await clock.advance(5000);
+    expect(await answer).toMatchObject({ kind: "defer", by: "stop", state: { attempts: 0 } });
+    await stopped;
   });
 });
 

@@ -1,9 +1,9 @@
 /** Tests of hedging: when a copy is sent, what it costs, which one wins, and what the loser does. */
-import { statusOutcome } from "@redrive/core";
+import { seededRandom, statusOutcome } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import type { AttemptContext, Classify } from "../call/options.ts";
 import { rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
-import { flaky, type Step } from "../extras/testing.ts";
+import { flaky, type Step } from "../testing.ts";
 import { type DestinationInput, destination } from "./destination.ts";
 import { hedge } from "./hedge.ts";
 
@@ -12,7 +12,10 @@ const FAST = { initialDelayMs: 10, jitterType: "NONE" } as const;
 function shopOf(input: DestinationInput = {}) {
   const given = world("hedge");
   const { clock, random, onEvent } = given;
-  return { ...given, shop: destination("shop", { clock, random, onEvent, ...input }) };
+  return {
+    ...given,
+    shop: destination("shop", { clock, random, onEvent, idempotent: true, ...input }),
+  };
 }
 
 const slow: Step<string> = { returns: "slow", afterMs: 1000 };
@@ -132,7 +135,87 @@ describe("a live quantile", () => {
   });
 });
 
+describe("copies at a live quantile", () => {
+  const ONCE = { maxAttempts: 1, attemptTimeoutMs: 60_000, totalBudgetMs: 300_000 } as const;
+  const exponential = (draw: number) => -200 * Math.log(1 - draw);
+
+  /** The share of calls that are hedged, of `count` calls after `warmUp` calls, 20 ms apart. */
+  async function hedgedShare(
+    after: "p50" | "p95" | "p99",
+    latencyOf: (draw: number, call: number) => number,
+    { warmUp = 4000, count = 16_000 } = {},
+  ): Promise<number> {
+    const { clock, shop } = shopOf({ hedge: { after }, policy: ONCE, retryBudget: false });
+    const draws = seededRandom(after);
+    const calls: Promise<unknown>[] = [];
+    let before = 0;
+    for (let call = 0; call < warmUp + count; call++) {
+      if (call === warmUp) before = shop.stats().hedges;
+      calls.push(shop.run(({ signal }) => clock.sleep(latencyOf(draws.next(), call), signal)));
+      await clock.advance(20);
+    }
+    await clock.run(Promise.all(calls));
+    return (shop.stats().hedges - before) / count;
+  }
+
+  test.each([
+    ["p50", 0.5],
+    ["p95", 0.05],
+    ["p99", 0.01],
+  ] as const)("%s: the losers that are aborted do not lower it", async (after, share) => {
+    expect(await hedgedShare(after, exponential)).toBeCloseTo(share, after === "p50" ? 1 : 2);
+  });
+
+  test("p95: 4.5 to 5.5 % of the calls, also a minute after they have become three times slower", async () => {
+    const warmUp = 8000;
+    // 3,000 calls, or 60 s, after the change.
+    const slower = (draw: number, call: number) => exponential(draw) * (call < 5000 ? 1 : 3);
+    for (const latencyOf of [exponential, slower]) {
+      const share = await hedgedShare("p95", latencyOf, { warmUp });
+      expect(share).toBeGreaterThan(0.045);
+      expect(share).toBeLessThan(0.055);
+    }
+  });
+
+  test("calls that all take about as long are not hedged", async () => {
+    for (const ms of [20.3, 151, 1020]) {
+      const steady = (draw: number) => ms + 0.4 * draw;
+      expect(await hedgedShare("p95", steady, { warmUp: 100, count: 500 })).toBe(0);
+    }
+  });
+
+  test("the losers do not lower the estimated duration of a call", async () => {
+    const { clock, shop } = shopOf({ hedge: { after: "p50" }, policy: ONCE, retryBudget: false });
+    const draws = seededRandom("median");
+    const calls: Promise<unknown>[] = [];
+    for (let call = 0; call < 8000; call++) {
+      calls.push(shop.run(({ signal }) => clock.sleep(exponential(draws.next()), signal)));
+      await clock.advance(20);
+    }
+    const { p50Ms = 0 } = shop.stats();
+    expect(Math.abs(p50Ms - 200 * Math.LN2)).toBeLessThan(10);
+    await clock.run(Promise.all(calls));
+  });
+});
+
 describe("a copy", () => {
+  test("is not sent while a call waits for a guard: it never takes that call's token", async () => {
+    const rate = { perSecond: 10, burst: 1 };
+    const { clock, shop } = shopOf({ hedge: { after: 100 }, rate });
+    const startedAt: number[] = [];
+    const calls = Array.from({ length: 5 }, () =>
+      shop.run(() => {
+        startedAt.push(clock.now() - START_AT);
+        return clock.sleep(1000);
+      }),
+    );
+    await clock.advance(500);
+    // Each token is for a call that waits. Then copies follow.
+    expect(startedAt).toEqual([0, 100, 200, 300, 400, 500]);
+    expect(shop.stats()).toMatchObject({ firsts: 5, hedges: 1 });
+    await clock.run(Promise.all(calls));
+  });
+
   test("takes a token of the retry budget, and is not sent when the budget is empty", async () => {
     const retryBudget = { kind: "TOKENS", maxTokens: 14, refillPerSuccess: 0 } as const;
     const { clock, shop } = shopOf({ hedge: { after: 10 }, retryBudget });
@@ -160,7 +243,7 @@ describe("a copy", () => {
     ["a call declared not idempotent", { idempotent: false }],
     ["a call with nothing to send twice", { once: true }],
   ])("is not sent for %s", async (_, overrides) => {
-    const { clock, shop } = shopOf({ hedge: { after: 10 } });
+    const { clock, shop } = shopOf({ hedge: { after: 10 }, idempotent: undefined as never });
     const { fn, calledAt } = flaky(clock, [slow]);
     await clock.run(shop.run(fn, overrides));
     expect(calledAt).toHaveLength(1);
@@ -239,19 +322,23 @@ describe("hedge()", () => {
   test("needs no setup", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [slow, quick]);
-    expect(await clock.run(hedge(fn, { after: 50, clock, random }))).toBe("quick");
+    expect(await clock.run(hedge(fn, { after: 50, idempotent: true, clock, random }))).toBe(
+      "quick",
+    );
     expect(calledAt.map((at) => at - START_AT)).toEqual([0, 50]);
   });
 
   test("does not retry by default", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
-    await rejectionOf(clock.run(hedge(fn, { after: 50, clock, random })));
+    await rejectionOf(clock.run(hedge(fn, { after: 50, idempotent: true, clock, random })));
     expect(calledAt).toHaveLength(1);
   });
 
   test("checks its options", async () => {
-    expect(() => hedge(() => 1, { after: 0 })).toThrow("hedge.after must be 1 to 600000 ms");
-    expect(() => hedge(() => 1, { after: 5, max: 11 })).toThrow("hedge.max");
+    expect(() => hedge(() => 1, { after: 0, idempotent: true })).toThrow(
+      "hedge.after must be 1 to 600000 ms",
+    );
+    expect(() => hedge(() => 1, { after: 5, max: 11, idempotent: true })).toThrow("hedge.max");
   });
 });

@@ -1,5 +1,15 @@
-/** Tests of the guards: slots are granted in order, returned, and never lost. */
-import { createGuards, guardOptionsOf, resolveDestination, seededRandom } from "@redrive/core";
+/**
+ * Tests of the guards: slots are granted in order, returned, and never lost.
+ * Tests of saved state: a restarted process restores its guards and refuses invalid input.
+ */
+import {
+  createGuards,
+  DocumentError,
+  guardOptionsOf,
+  RedriveError,
+  resolveDestination,
+  seededRandom,
+} from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { deferred, rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
@@ -95,12 +105,27 @@ describe("slots", () => {
   test("waiting time counts in the total budget", async () => {
     const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, totalBudgetMs: 1000 };
     const { clock, shop } = shopOf({ concurrency: fixed(1, 5), policy });
-    const first = shop.run(() => clock.sleep(700));
+    const first = shop.run(() => clock.sleep(400));
     const second = rejectionOf(shop.run(() => new Promise(() => undefined)));
     await clock.run(Promise.all([first, second]));
-    // 300 ms are left for the attempt, late by at most a sixteenth.
-    expect(clock.now() - START_AT).toBeLessThanOrEqual(1000 + 300 / 16 + 1);
+    // 600 ms are left for the attempt, late by at most a sixteenth.
+    expect(clock.now() - START_AT).toBeLessThanOrEqual(1000 + 600 / 16 + 1);
     expect(clock.now() - START_AT).toBeGreaterThanOrEqual(1000);
+  });
+
+  test("a call that waited until less time is left than calls take does not start", async () => {
+    const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, totalBudgetMs: 1000 };
+    const { clock, shop } = shopOf({ concurrency: fixed(1, 5), policy });
+    let started = false;
+    const first = shop.run(() => clock.sleep(700));
+    const second = rejectionOf(
+      shop.run(async () => {
+        started = true;
+      }),
+    );
+    const [, error] = await clock.run(Promise.all([first, second]));
+    expect(error).toMatchObject({ code: "GAVE_UP", reason: "held" });
+    expect([started, clock.now() - START_AT]).toEqual([false, 700]);
   });
 });
 
@@ -176,6 +201,39 @@ test("after a breaker closes the limit ramps up from 1", async () => {
   expect(shop.stats().concurrencyLimit).toBeLessThan(4);
   for (let n = 0; n < 10; n++) await clock.run(shop.run(() => 1));
   expect(shop.stats().concurrencyLimit).toBe(8);
+});
+
+test("a call that hangs after a breaker closed stops the others for a bounded time", async () => {
+  const { clock, shop } = shopOf({
+    concurrency: fixed(30, 30),
+    breaker: { minCalls: 1, openMs: 100 },
+    policy: { maxAttempts: 1, attemptTimeoutMs: 60_000, totalBudgetMs: 300_000 },
+  });
+  await rejectionOf(clock.run(shop.run(() => Promise.reject(statusError(503)))));
+  await clock.advance(200);
+  await clock.run(shop.run(() => clock.sleep(50)));
+  let started = 0;
+  const hanging = shop.run(() => clock.sleep(59_000));
+  const others = Array.from({ length: 19 }, () =>
+    shop.run(() => {
+      started++;
+      return clock.sleep(50);
+    }),
+  );
+  // Calls take 50 ms: the ramp takes its next step after 200 ms, and then follows the answers.
+  await clock.advance(150);
+  expect(started).toBe(0);
+  await clock.advance(1000);
+  expect(started).toBe(19);
+  await clock.run(Promise.all([hanging, ...others]));
+  await clock.advance(0);
+  expect(clock.pending()).toBe(0);
+});
+
+test("the default limit applies from the start: 50 calls at once are not refused", async () => {
+  const { clock, shop } = shopOf({ concurrency: { max: 50 } });
+  const calls = Array.from({ length: 50 }, () => shop.run(() => clock.sleep(20)));
+  expect(await clock.run(Promise.all(calls))).toHaveLength(50);
 });
 
 test("a recovered shard does not take the slots of the others", async () => {
@@ -277,4 +335,100 @@ test("successes that are recorded together count as much as those recorded one b
     }),
     { numRuns: 30 },
   );
+});
+
+const GUARDS = {
+  policy: { maxAttempts: 1 },
+  breaker: { minCalls: 2, openMs: 10_000 },
+  concurrency: { algorithm: "AIMD", max: 8 },
+  rate: { perSecond: 100, adaptive: true, throttle: { k: 100 } },
+} as const;
+
+const down = () => Promise.reject(statusError(500));
+
+/** A destination whose breaker, and the breaker of one shard, are open. */
+async function experienced() {
+  const { clock, random } = world("life");
+  const input = { ...GUARDS, clock, random };
+  const shop = destination("shop", input);
+  await clock.run(shop.run(() => "well"));
+  for (let n = 0; n < 2; n++) {
+    await rejectionOf(clock.run(shop.run(down)));
+    await rejectionOf(clock.run(shop.run(down, { key: "eu" })));
+  }
+  const saved: unknown = JSON.parse(JSON.stringify(shop.save()));
+  return { clock, input, shop, saved };
+}
+
+describe("a restored destination", () => {
+  test("has its breakers open as before, per shard", async () => {
+    const { input, saved } = await experienced();
+    const next = destination("shop", { ...input, saved });
+    expect(next.stats()).toMatchObject({ breaker: "OPEN", keys: { eu: "OPEN" } });
+    expect(await rejectionOf(next.run(() => 1))).toMatchObject({ reason: "circuit-open" });
+    const shard = next.run(() => 1, { key: "eu" });
+    expect(await rejectionOf(shard)).toMatchObject({ reason: "circuit-open" });
+    expect(await next.run(() => 1, { key: "us" })).toBe(1);
+  });
+
+  test("ages as if the process had not restarted", async () => {
+    const { clock, input, saved } = await experienced();
+    await clock.advance(60_000);
+    expect(destination("shop", { ...input, saved }).stats().breaker).toBe("HALF_OPEN");
+  });
+
+  test("saves the same state again", async () => {
+    const { input, saved } = await experienced();
+    const again: unknown = JSON.parse(JSON.stringify(destination("s", { ...input, saved }).save()));
+    expect(again).toEqual(saved);
+  });
+
+  test("creates a guard that was off when saved, and drops one that is off now", async () => {
+    const { clock, random } = world();
+    const bare = destination("shop", { clock, random }).save();
+    const full = destination("shop", { ...GUARDS, clock, random, saved: bare });
+    expect(full.stats()).toMatchObject({ breaker: "CLOSED", concurrencyLimit: 8 });
+    const less = destination("shop", { clock, random, saved: full.save() });
+    expect(less.stats().breaker).toBeUndefined();
+  });
+});
+
+describe("invalid input is refused", () => {
+  const restore = (saved: unknown) => () => destination("shop", { ...GUARDS, saved });
+
+  test.each([null, 5, "text", [], {}, { version: 2 }, { version: 1 }])("%j", (saved) => {
+    expect(restore(saved)).toThrow(DocumentError);
+  });
+
+  test("with a missing or an extra part", async () => {
+    const { saved } = await experienced();
+    const whole = saved as Record<string, unknown>;
+    for (const name of Object.keys(whole)) {
+      const { [name]: _, ...rest } = whole;
+      expect(restore(rest)).toThrow(`saved.${name}`);
+    }
+    expect(restore({ ...whole, more: 1 })).toThrow('unknown field "saved.more"');
+    expect(restore({ ...whole, keys: { eu: 5 } })).toThrow(RedriveError);
+  });
+
+  test("for any input: either our error or a working destination", async () => {
+    const { saved } = await experienced();
+    const whole = saved as { guards: Record<string, unknown> };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...Object.keys(whole.guards)),
+        fc.jsonValue(),
+        async (name, value) => {
+          const broken = { ...whole, guards: { ...whole.guards, [name]: value } };
+          try {
+            const shop = restore(broken)();
+            await shop.run(() => 1).catch(() => undefined);
+          } catch (error) {
+            expect(error).toBeInstanceOf(RedriveError);
+          }
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
 });

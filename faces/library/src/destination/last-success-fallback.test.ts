@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import type { Fallback, FallbackContext, RunOptions } from "../call/options.ts";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, reportsOf, START_AT, statusError, world } from "../call/world.testing.ts";
-import { flakyFetch } from "../extras/testing.ts";
 import { createFetch } from "../http/fetch.ts";
+import { flakyFetch } from "../testing.ts";
 import { type DestinationInput, destination } from "./destination.ts";
 import { lastGood } from "./last-success-fallback.ts";
 

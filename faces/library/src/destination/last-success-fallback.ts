@@ -3,7 +3,7 @@
  */
 import { assertRange } from "@redrive/core";
 import type { Fallback, FallbackContext } from "../call/options.ts";
-import { setBounded } from "./bounded-map.ts";
+import { setBounded } from "./keyed-guards.ts";
 
 export interface LastGoodOptions {
   /** Older values are not used. 1 ms to 365 days. No default: only the caller knows. */

@@ -26,6 +26,7 @@ async function abortedAt(type: CallEventType) {
     retryBudget: { kind: "TOKENS", costPerRetry: 100 },
     concurrency: { algorithm: "FIXED", max: 5 },
     hedge: { after: 50 },
+    idempotent: true,
     reauthenticate: () => undefined,
   });
   const fn = async () => {

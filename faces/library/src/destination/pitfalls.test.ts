@@ -7,8 +7,8 @@ import { describe, expect, test, vi } from "vitest";
 import type { RetryOptions } from "../call/options.ts";
 import { retry } from "../call/retry.ts";
 import { deferred, rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
-import { flaky, flakyFetch, seededRandom, virtualClock } from "../extras/testing.ts";
 import { createFetch } from "../http/fetch.ts";
+import { flaky, flakyFetch, seededRandom, virtualClock } from "../testing.ts";
 import { destination } from "./destination.ts";
 
 const FAST = { initialDelayMs: 10, jitterType: "NONE" } as const;
@@ -75,6 +75,7 @@ test("3. throttling gates hedges too: six failing hedged calls send 9, not 24", 
     random,
     retryBudget: { kind: "GRPC", maxTokens: 4, tokenRatio: 0.1 },
     hedge: { after: 10, max: 3 },
+    idempotent: true,
     policy: ONCE,
   });
   const sent: number[] = [];
@@ -313,7 +314,13 @@ describe("12. signals are expensive", () => {
     }
     vi.stubGlobal("AbortController", Counted);
     const { clock, random } = world();
-    const shop = destination("shop", { clock, random, breaker: {}, hedge: { after: 5 } });
+    const shop = destination("shop", {
+      clock,
+      random,
+      breaker: {},
+      hedge: { after: 5 },
+      idempotent: true,
+    });
     await retry(() => 1);
     await clock.run(shop.run(() => clock.sleep(1)));
     expect(made).not.toHaveBeenCalled();

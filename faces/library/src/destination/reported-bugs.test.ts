@@ -3,8 +3,8 @@ import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, statusError, world } from "../call/world.testing.ts";
-import { flaky, flakyFetch } from "../extras/testing.ts";
 import { createFetch } from "../http/fetch.ts";
+import { flaky, flakyFetch } from "../testing.ts";
 import { destination } from "./destination.ts";
 
 const FAST = { initialDelayMs: 10, jitterType: "NONE" } as const;

@@ -1,14 +1,24 @@
-/** Tests of createFetch on a scripted fetch: classification, headers, keys, waits and hedges. */
+/**
+ * Tests of createFetch on a scripted fetch: classification, headers, keys, waits and hedges.
+ * Tests of bodies: a repeatable body is the same every time, and others are marked.
+ */
+
+import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { CallEvent } from "../call/call-event.ts";
-import type { Classify } from "../call/options.ts";
+import type { Body, Classify } from "../call/options.ts";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, START_AT, world } from "../call/world.testing.ts";
 import { destination } from "../destination/destination.ts";
 import { lastGood } from "../destination/last-success-fallback.ts";
-import { type FetchStep, flakyFetch } from "../extras/testing.ts";
-import { createFetch } from "./fetch.ts";
-import type { FetchOptions } from "./fetch-options.ts";
+import { type FetchStep, flakyFetch } from "../testing.ts";
+import {
+  createFetch,
+  type FetchOptions,
+  type ReplayableBody,
+  replayableBody,
+  requestBody,
+} from "./fetch.ts";
 
 const URL_A = "http://a.example/path?q=1";
 const FAST = { initialDelayMs: 10, jitterType: "NONE" } as const;
@@ -133,7 +143,7 @@ describe("our headers", () => {
     expect(header("idempotency-key")).toEqual(["id-1", "id-1", "id-1"]);
     expect(header("x-request-id")).toEqual(["id-2", "id-2", "id-2"]);
     expect(header("traceparent")).toEqual([traceparent, traceparent, traceparent]);
-    expect(header("redrive-remaining-ms")).toEqual(["30000", "29990", "29970"]);
+    expect(header("redrive-remaining-ms")).toEqual(["10000", "10000", "10000"]);
   });
 
   test("keep those of the caller", async () => {
@@ -331,4 +341,85 @@ test("events of a fetch have no payloads", async () => {
   await clock.run(http(URL_A, { method: "PUT", body: secret, headers }));
   const json = (event: CallEvent) => JSON.stringify(event);
   expect(events.map(json).join()).not.toContain(secret);
+});
+
+/** What a server would receive. */
+async function bytesOf(body: ReturnType<ReplayableBody["next"]>): Promise<Uint8Array> {
+  return new Uint8Array(await new Response(await body).arrayBuffer());
+}
+
+function form(): FormData {
+  const data = new FormData();
+  data.set("name", "Åsa");
+  data.set("file", new Blob(["content"]), "a.txt");
+  return data;
+}
+
+describe("a body that can be repeated", () => {
+  const bodies: readonly [string, () => Body][] = [
+    ["text", () => "text ✓"],
+    ["bytes", () => new Uint8Array([0, 1, 255])],
+    ["a view into a larger buffer", () => new Uint8Array(new ArrayBuffer(8), 2, 4).fill(7)],
+    ["an ArrayBuffer", () => new Uint8Array([1, 2, 3]).buffer],
+    ["a Blob", () => new Blob(["blob"])],
+    ["search parameters", () => new URLSearchParams({ q: "a b" })],
+    ["a form", form],
+    ["a factory of streams", () => () => new Blob(["streamed"]).stream()],
+  ];
+  test.each(bodies)("%s is the same every time", async (_, make) => {
+    const body = await replayableBody(make());
+    expect(body.canRepeat).toBe(true);
+    const first = await bytesOf(body.next());
+    expect(first.length).toBeGreaterThan(0);
+    expect(await bytesOf(body.next())).toEqual(first);
+  });
+
+  test("is not affected by later changes of the caller's buffer", async () => {
+    const bytes = new Uint8Array([1, 2, 3]);
+    const parameters = new URLSearchParams({ q: "1" });
+    const [copied, kept] = [await replayableBody(bytes), await replayableBody(parameters)];
+    bytes.fill(0);
+    parameters.set("q", "2");
+    expect(await bytesOf(copied.next())).toEqual(new Uint8Array([1, 2, 3]));
+    expect(await new Response(await kept.next()).text()).toBe("q=1");
+  });
+
+  test("a form keeps one boundary", async () => {
+    const body = await replayableBody(form());
+    const boundary = /boundary=(.*)$/.exec(body.contentType ?? "")?.[1];
+    expect(boundary).toBeDefined();
+    expect(new TextDecoder().decode(await bytesOf(body.next()))).toContain(boundary);
+  });
+});
+
+describe("a body that cannot be repeated", () => {
+  test("is a web stream or a Node stream", async () => {
+    expect((await replayableBody(new Blob(["x"]).stream())).canRepeat).toBe(false);
+    const readable = Readable.from(["x"]) as unknown as Body;
+    expect((await replayableBody(readable)).canRepeat).toBe(false);
+  });
+});
+
+test("an absent body stays absent", async () => {
+  for (const body of [null, undefined]) {
+    const replay = await replayableBody(body);
+    expect(replay).toMatchObject({ canRepeat: true, contentType: undefined });
+    expect(replay.next()).toBeNull();
+  }
+});
+
+describe("the body of a Request", () => {
+  test("is read once and repeated", async () => {
+    const request = new Request("http://a.example/", { method: "POST", body: "data" });
+    const body = await requestBody(request);
+    expect(await new Response(await body.next()).text()).toBe("data");
+    expect(await new Response(await body.next()).text()).toBe("data");
+  });
+
+  test("of a GET is absent, also in runtimes that do not expose bodies", async () => {
+    const hidden = new Proxy(new Request("http://a.example/"), {
+      get: (request, name) => (name === "body" ? undefined : Reflect.get(request, name, request)),
+    });
+    expect((await requestBody(hidden)).next()).toBeNull();
+  });
 });

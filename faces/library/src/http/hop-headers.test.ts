@@ -1,7 +1,7 @@
 /** Tests of hop headers: whether the caller retries, and its remaining time, in every known form. */
 import { describe, expect, test } from "vitest";
 import { START_AT } from "../call/world.testing.ts";
-import { callerLayer, readHeader } from "./hop-headers.ts";
+import { attemptNumber, callerLayer, readHeader } from "./hop-headers.ts";
 
 describe("a header is read", () => {
   test("from a Headers, from Node's record, and from lists", () => {
@@ -17,18 +17,40 @@ describe("a retrying caller is recognized by", () => {
   test.each([
     ["ours", { "redrive-attempt": "1" }],
     ["an AWS SDK's", { "amz-sdk-request": "attempt=1; max=3" }],
+    ["an AWS SDK's that has retried", { "amz-sdk-request": "attempt=2" }],
     ["gRPC's", { "grpc-previous-rpc-attempts": "1" }],
-    ["Envoy's", { "x-envoy-attempt-count": "1" }],
-    ["Stainless's", { "x-stainless-retry-count": "0" }],
+    ["Envoy's", { "x-envoy-attempt-count": "2" }],
+    ["Stainless's", { "x-stainless-retry-count": "1" }],
+    ["a client's behind a mesh", { "x-stainless-retry-count": "1", "x-envoy-attempt-count": "1" }],
   ])("%s header", (_, headers) => {
     expect(callerLayer(headers, START_AT)).toMatchObject({ location: "caller", retries: true });
   });
 
-  test("but not if it makes only one attempt or sends nothing", () => {
-    expect(callerLayer({ "amz-sdk-request": "attempt=1; max=1" }, START_AT).retries).toBe(false);
-    expect(callerLayer({ "amz-sdk-request": "attempt=1; max=10" }, START_AT).retries).toBe(true);
-    expect(callerLayer({}, START_AT).retries).toBe(false);
+  test.each([
+    ["nothing", {}],
+    ["an AWS SDK that makes one attempt", { "amz-sdk-request": "attempt=1; max=1" }],
+    ["an AWS SDK that does not say its maximum", { "amz-sdk-request": "attempt=1" }],
+    ["a mesh that counts every request", { "x-envoy-attempt-count": "1" }],
+    ["a Stainless client at its first attempt", { "x-stainless-retry-count": "0" }],
+    ["gRPC at its first attempt", { "grpc-previous-rpc-attempts": "0" }],
+    ["a value that is not a count", { "x-envoy-attempt-count": "many" }],
+  ])("but %s proves nothing", (_, headers) => {
+    expect(callerLayer(headers, START_AT).retries).toBe(false);
   });
+
+  test("an AWS SDK with a maximum of ten is not one with a maximum of one", () => {
+    expect(callerLayer({ "amz-sdk-request": "attempt=1; max=10" }, START_AT).retries).toBe(true);
+  });
+});
+
+test.each([
+  [{}, 1],
+  [{ "redrive-attempt": "3", "x-envoy-attempt-count": "1" }, 3],
+  [{ "x-envoy-attempt-count": "1", "amz-sdk-request": "attempt=2; max=3" }, 2],
+  [{ "x-envoy-attempt-count": "1", "x-stainless-retry-count": "2" }, 3],
+  [{ "grpc-previous-rpc-attempts": "1" }, 2],
+])("the attempt number of %j is %d: a count of 1 by a mesh hides no retry", (headers, number) => {
+  expect(attemptNumber(headers)).toBe(number);
 });
 
 describe("the remaining time is read from", () => {

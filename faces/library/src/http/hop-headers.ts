@@ -2,6 +2,7 @@
  * Hop headers: headers that tell a server that its caller retries, and how much time the caller has
  * left. We send our own, and read those of the AWS SDKs, gRPC, Envoy and Stainless as well.
  */
+import { invalidArgument } from "@redrive/core";
 import type { RetryLayer } from "../call/retry-layer.ts";
 
 export const ATTEMPT_HEADER = "Redrive-Attempt";
@@ -22,41 +23,57 @@ export function readHeader(headers: HeadersLike, name: string): string | undefin
 }
 
 /** The layer that sent a request, as its headers describe it. */
-export function callerLayer(headers: HeadersLike, now: number): RetryLayer {
+export function callerLayer(headers: HeadersLike, now: number, minRemainingMs = 0): RetryLayer {
   const leftMs = remainingMs(headers);
   return {
     location: "caller",
     retries: isRetried(headers),
-    deadlineAt: leftMs === undefined ? undefined : now + leftMs,
+    deadlineAt: leftMs === undefined ? undefined : now + Math.max(minRemainingMs, leftMs),
   };
 }
 
-/** Only clients that retry by themselves send these. */
-const RETRY_HEADERS: readonly string[] = [
-  ATTEMPT_HEADER,
-  "grpc-previous-rpc-attempts",
-  "x-envoy-attempt-count",
-  "x-stainless-retry-count",
-];
-
+/**
+ * Whether the headers prove that their client retries. A service mesh adds a count of 1 to every request,
+ * and some clients count from 0.
+ */
 function isRetried(headers: HeadersLike): boolean {
-  const has = (name: string) => readHeader(headers, name) !== undefined;
-  if (RETRY_HEADERS.some(has)) return true;
+  // Only a layer that retries sends it.
+  if (readHeader(headers, ATTEMPT_HEADER) !== undefined) return true;
+  if (attemptNumber(headers) > 1) return true;
   // "attempt=1; max=3": an AWS SDK that makes only one attempt sends max=1.
-  const aws = readHeader(headers, "amz-sdk-request");
-  return aws !== undefined && !/\bmax=1\b/.test(aws);
+  const max = /\bmax=(\d{1,4})\b/.exec(readHeader(headers, "amz-sdk-request") ?? "");
+  return Number(max?.[1] ?? 1) > 1;
+}
+
+/**
+ * Whose headers about attempts and time are believed: those of nobody, of everybody, or of the requests
+ * for which a function returns true, such as those of your own services.
+ */
+export type Trust<Request> = "none" | "all" | ((request: Request) => boolean);
+
+/** Throws unless it is one of the three. */
+export function assertTrust(trust: unknown): void {
+  if (trust === "none" || trust === "all" || typeof trust === "function") return;
+  throw invalidArgument("trust must be none, all or a function", trust);
+}
+
+export function isTrusted<Request>(trust: Trust<Request>, request: Request): boolean {
+  return typeof trust === "function" ? trust(request) : trust === "all";
 }
 
 /** Which attempt a request is, from 1, as far as its client says. */
 export function attemptNumber(headers: HeadersLike): number {
-  const own = parseCount(headers, ATTEMPT_HEADER) ?? parseCount(headers, "x-envoy-attempt-count");
+  const own = parseCount(headers, ATTEMPT_HEADER);
   if (own !== undefined) return Math.max(1, own);
-  const retries =
-    parseCount(headers, "grpc-previous-rpc-attempts") ??
-    parseCount(headers, "x-stainless-retry-count");
-  if (retries !== undefined) return retries + 1;
   const aws = /\battempt=(\d{1,4})\b/.exec(readHeader(headers, "amz-sdk-request") ?? "");
-  return Math.max(1, Number(aws?.[1] ?? 1));
+  // A mesh between us and a client that retries counts its own attempts.
+  return Math.max(
+    1,
+    parseCount(headers, "x-envoy-attempt-count") ?? 0,
+    1 + (parseCount(headers, "grpc-previous-rpc-attempts") ?? 0),
+    1 + (parseCount(headers, "x-stainless-retry-count") ?? 0),
+    Number(aws?.[1] ?? 1),
+  );
 }
 
 function parseCount(headers: HeadersLike, name: string): number | undefined {

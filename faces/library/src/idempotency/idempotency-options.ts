@@ -1,8 +1,10 @@
-/** Idempotency options: what `idempotency` accepts, with its defaults and bounds. */
+/**
+ * Idempotency options: what `idempotency` accepts, with its defaults and bounds, and the events that it
+ * reports.
+ */
 import { assertRange, type Clock, invalidArgument, systemClock, systemId } from "@redrive/core";
 import type { ServedRequest } from "../serve/interceptor.ts";
-import type { IdempotencyStore } from "../stores/idempotency-store.ts";
-import type { IdempotencyListener } from "./idempotency-event.ts";
+import { type IdempotencyStore, MAX_RETENTION_MS } from "./idempotency-store.ts";
 
 export interface IdempotencyOptions<
   Native = unknown,
@@ -35,15 +37,23 @@ export interface IdempotencyOptions<
     | ((request: ServedRequest<Native>) => string | Uint8Array | Promise<string | Uint8Array>)
     | undefined;
   /**
-   * Whether a response with this status is stored. A key whose response is not stored is free again.
-   * Default: 200 to 499, except 401, 408, 425 and 429.
+   * Whether the outcome of a handler with this status is stored. If not, the key is free again, and a
+   * repetition runs the handler a second time. Default: every outcome is stored.
    */
   readonly keepStatus?: ((status: number) => boolean) | undefined;
-  /** How long a response is stored. 1 s to 72 h. Default: 24 h. */
+  /**
+   * What a repetition gets if the client left before the handler had completed its response, and the
+   * handler does not complete it: a 409, or the part that the handler had written. Default: `refuse`.
+   */
+  readonly cutOffResponse?: "refuse" | "replay" | undefined;
+  /** How long an outcome is stored. 1 s to 45 days. Default: 24 h. */
   readonly retentionMs?: number | undefined;
   /** How long a key stays taken after its process crashed. 1 s to 1 h. Default: 30 s. */
   readonly leaseMs?: number | undefined;
-  /** How long a handler may run before its lease is not renewed any more. Up to 24 h. Default: 15 min. */
+  /**
+   * How long a handler may run until its outcome counts as unknown, and how long an outcome waits for a
+   * store that fails. 1 s to 24 h. Default: 15 min.
+   */
   readonly maxRunMs?: number | undefined;
   /** Largest request body. 0 to 64 MiB. Default: 1 MiB. A larger one is refused (413). */
   readonly maxRequestBytes?: number | undefined;
@@ -53,8 +63,18 @@ export interface IdempotencyOptions<
   readonly maxHeaderBytes?: number | undefined;
   /** Response headers that are not stored, such as `Set-Cookie`. Default: none. */
   readonly omitHeaders?: readonly string[] | undefined;
-  /** How long to wait for the store. 100 ms to 1 min. Default: 5 s. */
+  /** How long a request waits for the store. 100 ms to 1 min. Default: 5 s. */
   readonly storeTimeoutMs?: number | undefined;
+  /**
+   * Outcomes that wait in memory for a store that fails. With more, no request with a key is executed
+   * (503). 1 to 1,000,000. Default: 10,000.
+   */
+  readonly maxWaiting?: number | undefined;
+  /**
+   * Bytes of the outcomes that wait in memory. Of those beyond them only the status is stored. 0 to 1 GiB.
+   * Default: 64 MiB.
+   */
+  readonly maxWaitingBytes?: number | undefined;
   /** Your page on idempotency keys, which errors link to. Default: the page of Redrive on errors. */
   readonly documentationUrl?: string | undefined;
   readonly onEvent?: IdempotencyListener | undefined;
@@ -80,27 +100,26 @@ const MIB = 1024 * KIB;
 /** Default, minimum and maximum. */
 const BOUNDS = {
   maxKeyLength: [255, 1, 1024],
-  retentionMs: [24 * HOUR_MS, 1000, 72 * HOUR_MS],
+  retentionMs: [24 * HOUR_MS, 1000, MAX_RETENTION_MS],
   leaseMs: [30_000, 1000, HOUR_MS],
   maxRunMs: [HOUR_MS / 4, 1000, 24 * HOUR_MS],
   maxRequestBytes: [MIB, 0, 64 * MIB],
   maxResponseBytes: [MIB, 1, 16 * MIB],
   maxHeaderBytes: [16 * KIB, 0, 64 * KIB],
   storeTimeoutMs: [5000, 100, 60_000],
+  maxWaiting: [10_000, 1, 1_000_000],
+  maxWaitingBytes: [64 * MIB, 0, 1024 * MIB],
 } as const;
-
-/** Another attempt may have another result: log in again, or try again later. */
-const PASSING_STATUSES = [401, 408, 425, 429];
-
-function keepsByDefault(status: number): boolean {
-  return status >= 200 && status < 500 && !PASSING_STATUSES.includes(status);
-}
 
 /** Throws unless every option is within its bounds. */
 export function resolveOptions(options: IdempotencyOptions): IdempotencyConfig {
   const { store, scope, methods = ["POST", "PATCH"], omitHeaders = [] } = options;
   assertFunction("store.claim", store?.claim);
   assertFunction("scope", scope);
+  const { cutOffResponse = "refuse" } = options;
+  if (cutOffResponse !== "refuse" && cutOffResponse !== "replay") {
+    throw invalidArgument("cutOffResponse must be refuse or replay", cutOffResponse);
+  }
   return {
     ...options,
     store,
@@ -111,7 +130,8 @@ export function resolveOptions(options: IdempotencyOptions): IdempotencyConfig {
     header: options.header ?? "Idempotency-Key",
     quotedOnly: options.quotedOnly ?? false,
     fingerprintHeaders: (options.fingerprintHeaders ?? []).map((name) => name.toLowerCase()),
-    keepStatus: options.keepStatus ?? keepsByDefault,
+    keepStatus: options.keepStatus ?? (() => true),
+    cutOffResponse,
     omitHeaders: omitHeaders.map((name) => name.toLowerCase()),
     clock: options.clock ?? systemClock,
     ids: options.ids ?? systemId,
@@ -131,3 +151,53 @@ function numbersOf(options: IdempotencyOptions): Record<keyof typeof BOUNDS, num
 function assertFunction(name: string, value: unknown): void {
   if (typeof value !== "function") throw invalidArgument(`${name} must be a function`, value);
 }
+
+export type IdempotencyEventType =
+  /** The first request with its key: the handler runs. */
+  | "claimed"
+  /** The outcome of the request was stored. */
+  | "stored"
+  /** A repetition got the stored outcome. */
+  | "replayed"
+  /** A repetition came while the first request was running (409). */
+  | "in-progress"
+  /** The key was used with another payload (422). */
+  | "mismatch"
+  /** The handler threw. The response to that is stored like any other. */
+  | "handler-failed"
+  /** The handler was not called, or threw `NotExecuted`. The key is free again. */
+  | "not-executed"
+  /** The handler has released the key. */
+  | "released"
+  /** The response was not stored because of `keepStatus`. The key is free again. */
+  | "not-kept"
+  /** Only the status is stored: the response is too large, or a stream. A repetition gets 410. */
+  | "not-stored"
+  /** Nobody knows how the request ended. A repetition gets 409. */
+  | "outcome-unknown"
+  /** The store failed for `maxRunMs`: the outcome is not stored, and a repetition may run. */
+  | "outcome-lost"
+  /** Another request has taken the key over: this one ran longer than its lease (409). */
+  | "lease-lost"
+  /** The handler has run for `maxRunMs`. `outcome-unknown` follows. */
+  | "run-too-long"
+  /** The store failed; `during` says at what. */
+  | "store-failed";
+
+/** What happened to a request with a key, for logs and metrics. Events never contain keys, callers or payloads. */
+export interface IdempotencyEvent {
+  readonly type: IdempotencyEventType;
+  /** Epoch ms. */
+  readonly at: number;
+  readonly method: string;
+  /** Earlier requests with this key that ended without a response; only with `claimed`. */
+  readonly takeovers?: number;
+  /** Status of the handler's response, if there was one. */
+  readonly status?: number;
+  /** What the store was doing; only with `store-failed`. */
+  readonly during?: "claim" | "renew" | "settle" | "release" | "sweep";
+  /** What the store or the handler threw. */
+  readonly error?: unknown;
+}
+
+export type IdempotencyListener = (event: IdempotencyEvent) => void;

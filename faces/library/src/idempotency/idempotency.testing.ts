@@ -1,11 +1,11 @@
 /** A handler with idempotency keys in virtual time, which ends when the test says so. */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { forFetch } from "../serve/for-fetch.ts";
-import type { IdempotencyStore, TransactionalStore } from "../stores/idempotency-store.ts";
-import { memoryStore } from "../stores/memory-store.ts";
 import { idempotency } from "./idempotency.ts";
-import type { IdempotencyEvent } from "./idempotency-event.ts";
-import type { IdempotencyOptions } from "./idempotency-options.ts";
+import type { IdempotencyEvent, IdempotencyOptions } from "./idempotency-options.ts";
+import type { IdempotencyStore, TransactionalStore } from "./idempotency-store.ts";
+import { memoryStore } from "./memory-store.ts";
+import type { RunningRequest } from "./running-request.ts";
 
 export const LEASE_MS = 30_000;
 
@@ -18,22 +18,31 @@ export interface StartedRun {
 
 type AnyStore = TransactionalStore<unknown, Promise<boolean>>;
 
-/** `change` replaces functions of the store. */
+/**
+ * `change` replaces functions of the store. `elsewhere` is another process on the same store, and `change`
+ * does not apply to it.
+ */
 export function setUp(
   more: Partial<IdempotencyOptions<Request>> = {},
   change: (store: IdempotencyStore, clock: VirtualClock) => Partial<AnyStore> = () => ({}),
 ) {
   const clock = virtualClock();
-  const events: IdempotencyEvent[] = [];
-  const runs: StartedRun[] = [];
   let ids = 0;
   const memory = bound(memoryStore({ clock }));
   const store = { ...memory, ...change(memory, clock) };
+  const newId = () => `owner-${ids++}`;
+  const here = serverOn(store, { clock, ids: newId, ...more });
+  const elsewhere = serverOn(memory, { clock, ids: newId, ...more });
+  return { clock, store, ...here, elsewhere };
+}
+
+/** One process. */
+function serverOn(store: IdempotencyStore, more: Partial<IdempotencyOptions<Request>>) {
+  const events: IdempotencyEvent[] = [];
+  const runs: StartedRun[] = [];
   const keys = idempotency<Request>({
     store,
     scope: () => "caller",
-    clock,
-    ids: () => `owner-${ids++}`,
     onEvent: (event) => events.push(event),
     ...more,
   });
@@ -59,7 +68,9 @@ export function setUp(
     return runs[count - 1] as StartedRun;
   };
   const types = () => events.map(({ type }) => type);
-  return { clock, store, keys, events, types, runs, post, started };
+  /** The claim of a handler, for every kind of store. */
+  const claimOf = ({ request }: StartedRun) => keys.claimOf(request) as unknown as RunningRequest;
+  return { keys, events, types, runs, post, started, claimOf };
 }
 
 /** The methods of a store as own functions, so that a test can replace some. */

@@ -1,6 +1,6 @@
 /** For Express: an interceptor as a middleware of Express 4 and 5, and of anything with their signature. */
-import type { Interceptor } from "./interceptor.ts";
-import type { NodeRequest, NodeResponse } from "./node-types.ts";
+import { enterRun, type Interceptor } from "./interceptor.ts";
+import type { NodeRequest, NodeResponse } from "./node-http.ts";
 import { beginOnNode, servedNode } from "./on-node.ts";
 
 export type ExpressMiddleware<Request> = (
@@ -21,7 +21,7 @@ export function forExpress<Request extends ExpressRequest>(
   return (request, response, next) => {
     const served = servedNode(request, request, response, { target: request.originalUrl });
     void beginOnNode(interceptor, served, response).then(
-      (run) => run !== undefined && next(),
+      (begun) => begun !== undefined && enterRun(begun.run, next),
       next,
     );
   };

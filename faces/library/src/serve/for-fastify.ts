@@ -1,7 +1,11 @@
 /** For Fastify: an interceptor as a `preHandler` hook, for one route or for all routes of a plugin. */
-import type { Interceptor, ServedBody } from "./interceptor.ts";
-import { nodeBody } from "./node-body.ts";
-import type { NodeHeaderValue, NodeRequest, NodeResponse } from "./node-types.ts";
+import { enterRun, type Interceptor, type ServedBody } from "./interceptor.ts";
+import {
+  type NodeHeaderValue,
+  type NodeRequest,
+  type NodeResponse,
+  nodeBody,
+} from "./node-http.ts";
 import { beginOnNode, servedNode } from "./on-node.ts";
 
 /** The parts of a request of Fastify that are used. */
@@ -18,13 +22,23 @@ export interface FastifyReplyLike {
   hijack(): unknown;
 }
 
+/** A hook of Fastify that calls `done`, so that what comes after it may run in an async context. */
+export type FastifyHook<Request> = (
+  request: Request,
+  reply: FastifyReplyLike,
+  done: (error?: Error) => void,
+) => void;
+
 export function forFastify<Request extends FastifyRequestLike>(
   interceptor: Interceptor<Request>,
-): (request: Request, reply: FastifyReplyLike) => Promise<void> {
-  return async (request, reply) => {
+): FastifyHook<Request> {
+  return (request, reply, done) => {
     const body = (maxBytes: number) => fastifyBody(request, maxBytes);
     const served = servedNode(request, request.raw, reply.raw, { target: request.url, body });
-    await beginOnNode(interceptor, served, reply.raw, () => takeOver(reply));
+    void beginOnNode(interceptor, served, reply.raw, () => takeOver(reply)).then(
+      (begun) => begun !== undefined && enterRun(begun.run, () => done()),
+      done,
+    );
   };
 }
 

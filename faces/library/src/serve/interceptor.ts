@@ -26,6 +26,7 @@ export interface ServedRequest<Native = unknown> {
 export type ServedBody =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   | { readonly kind: "parsed"; readonly value: unknown }
+  /** The rest of it is not kept: the handler cannot read it any more. */
   | { readonly kind: "too-large" }
   /** The connection was closed before all of it had arrived. */
   | { readonly kind: "incomplete" }
@@ -38,6 +39,11 @@ export interface PlainResponse {
   /** In order. A name may occur several times. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
+  /**
+   * The handler did not run, as in a refusal, or says that it had no effect. An idempotency key in front
+   * of it stays free. Default: false.
+   */
+  readonly notExecuted?: boolean | undefined;
 }
 
 export interface Interceptor<Native = unknown> {
@@ -45,19 +51,37 @@ export interface Interceptor<Native = unknown> {
   begin(request: ServedRequest<Native>): Promise<PlainResponse | HandlerRun>;
 }
 
-/** A handler that runs. One of its functions is called, once, when it ends. */
+/**
+ * A handler that runs. When it ends, `respond`, `sent` or `failed` is called, once. `gone` may be called
+ * before that, or instead of it.
+ */
 export interface HandlerRun {
   /**
    * Bytes of the response body to hold back until it is complete. `respond` gets the response before
-   * it is sent. 0: the response is sent as the handler writes it.
+   * it is sent. 0: the response is sent as the handler writes it. It may change while the handler runs.
    */
   readonly holdBytes: number;
+  /**
+   * On fetch and Hono, for responses that are not held: `sent` follows when the body has ended. Default:
+   * it follows when the handler has returned its response.
+   */
+  readonly awaitsBody?: boolean;
+  /** Calls the handler, as in an async context. Default: it is called directly. */
+  enter?<T>(handler: () => T): T;
   /** The response is complete and nothing of it was sent. Returns the response to send. */
   respond(response: PlainResponse): Promise<PlainResponse>;
-  /** The response was sent as the handler wrote it, because it is too large to hold or `holdBytes` is 0. */
+  /** The handler has ended a response that was sent as it was written. */
   sent(status: number): void;
-  /** The handler threw. Returns a response to send instead of passing the error on. */
-  failed(error: unknown): Promise<PlainResponse | undefined>;
+  /**
+   * The handler threw, and nothing of its response was sent. `answer` is the response that stands for the
+   * error where no framework writes one. Returns a response to send instead of passing the error on.
+   */
+  failed(error: unknown, answer: PlainResponse): Promise<PlainResponse | undefined>;
+  /**
+   * The connection is closed, or was given up, and the response is not complete. `part` is what the
+   * handler had written, if nothing of it was sent. `isOver`: the handler will not complete it.
+   */
+  gone(isOver: boolean, part?: PlainResponse): void;
 }
 
 export function isRun(begun: PlainResponse | HandlerRun): begun is HandlerRun {
@@ -70,4 +94,10 @@ export const PASS_ON: HandlerRun = {
   respond: async (response) => response,
   sent: () => undefined,
   failed: async () => undefined,
+  gone: () => undefined,
 };
+
+/** Calls the handler of a run. */
+export function enterRun<T>(run: HandlerRun, handler: () => T): T {
+  return run.enter === undefined ? handler() : run.enter(handler);
+}

@@ -4,10 +4,8 @@
  * each old one. A blob is removed when two rounds, at least an hour apart, found no task that uses it: a
  * create or a redrive that began before the first one has long ended by the second.
  */
-
 import type { TaskQuery } from "../model/task-query.ts";
-import type { BlobStore, StoredBlob } from "./blob-store.ts";
-import { BODY_LABEL, bodyRefText } from "./body-ref.ts";
+import { type BlobStore, BODY_LABEL, bodyRefText, type StoredBlob } from "./blob-store.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -23,7 +21,7 @@ const SLICE = 50;
 /** The blobs to remove in the next round, at most; about 10 MB. Others wait for a later round. */
 const MAX_UNUSED = 50_000;
 
-export interface BlobCollectorParts {
+interface BlobCollectorParts {
   readonly blobs: Pick<BlobStore, "list" | "remove">;
   readonly query: Pick<TaskQuery, "list">;
   readonly now: () => number;

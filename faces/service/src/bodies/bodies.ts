@@ -7,16 +7,21 @@ import type { Readable } from "node:stream";
 import { quote } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
 import type { NewTask } from "../model/task.ts";
-import { BlobError, type BlobStore, blobErrorOf } from "./blob-store.ts";
-import { bodyRefText, parseBodyRef } from "./body-ref.ts";
-import { verifiedStream } from "./body-stream.ts";
+import {
+  BlobError,
+  type BlobStore,
+  blobErrorOf,
+  bodyRefText,
+  parseBodyRef,
+  verifiedStream,
+} from "./blob-store.ts";
 
 /** Bodies that are at most this long are stored in the row of the task. */
-export const DEFAULT_INLINE_BYTES = 65_536;
+const DEFAULT_INLINE_BYTES = 65_536;
 /** A row that is much longer slows down every commit that it is part of. */
 export const MAX_INLINE_BYTES = 1_048_576;
 
-export const DEFAULT_MAX_BODY_BYTES = 1024 ** 3;
+const DEFAULT_MAX_BODY_BYTES = 1024 ** 3;
 /** The longest object that S3 takes in one call. */
 export const MAX_BODY_BYTES = 5 * 1024 ** 3;
 
@@ -24,7 +29,7 @@ export const MAX_BODY_BYTES = 5 * 1024 ** 3;
 const UPLOADS_PER_TENANT = 16;
 const UPLOADS = 128;
 
-export interface BodiesOptions {
+interface BodiesOptions {
   /** Null: there is no place for large bodies. */
   readonly blobs: BlobStore | null;
   readonly newBlobId: () => string;

@@ -2,20 +2,32 @@
  * File blobs: a directory of blobs. An upload is written to a temporary file, synced, renamed to its
  * final name, and its directory is synced: only then does the blob exist. Only the owner may read it.
  */
-import { mkdir, open, opendir, readFile, rename, rm, stat } from "node:fs/promises";
+
+import { createHash } from "node:crypto";
+import {
+  type FileHandle,
+  mkdir,
+  open,
+  opendir,
+  readFile,
+  rename,
+  rm,
+  stat,
+} from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import {
   BlobError,
   type BlobStore,
   type BlobUpload,
+  type BodyRef,
   blobErrorOf,
+  bodyRefText,
+  parseBodyRef,
   type StoredBlob,
   tenantName,
   tenantOfName,
 } from "./blob-store.ts";
-import { type BodyRef, bodyRefText, parseBodyRef } from "./body-ref.ts";
-import { uploadError, writeDigested } from "./digested-file.ts";
 
 /** Present in every directory of blobs. If it is missing, the disk is probably not mounted. */
 const OWNER_FILE = "owner";
@@ -28,7 +40,7 @@ const READ_BYTES = 65_536;
 
 const SHARD = /^[\da-f]{2}$/;
 
-export interface FileBlobsOptions {
+interface FileBlobsOptions {
   /** No other process uses the directory: the temporary files at the start are from a crash. */
   readonly exclusive: boolean;
 }
@@ -217,4 +229,87 @@ async function existing<T>(work: Promise<T>): Promise<T | undefined> {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
+}
+
+// Digested file: writes a source of bytes to a new file and computes length and SHA-256 on the way.
+// The next part is read when the previous one is written, so memory does not grow with the source.
+
+export interface Digested {
+  readonly length: number;
+  readonly sha256: string;
+}
+
+interface DigestedFileOptions extends Pick<BlobUpload, "source" | "maxBytes" | "signal"> {
+  readonly path: string;
+  /** The file is durable when the promise resolves. */
+  readonly sync: boolean;
+}
+
+/** If it rejects, the file does not exist. Only the owner may read it. */
+export async function writeDigested(options: DigestedFileOptions): Promise<Digested> {
+  const { path } = options;
+  const file = await open(path, "wx", 0o600);
+  try {
+    try {
+      return await copy(file, options);
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
+async function copy(file: FileHandle, options: DigestedFileOptions): Promise<Digested> {
+  const { source, maxBytes, signal, sync } = options;
+  const hash = createHash("sha256");
+  let length = 0;
+  for await (const chunk of source instanceof Uint8Array ? [source] : marked(source)) {
+    signal?.throwIfAborted();
+    length += chunk.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    hash.update(chunk);
+    await writeAll(file, chunk);
+  }
+  signal?.throwIfAborted();
+  if (sync) await file.sync();
+  return { length, sha256: hash.digest("hex") };
+}
+
+/** An error of the source, not of the blob store. */
+class SourceError extends Error {
+  override readonly name = "SourceError";
+}
+
+async function* marked(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* source;
+  } catch (error) {
+    throw new SourceError("the source of a body failed", { cause: error });
+  }
+}
+
+/** The error of an upload: the reason of an abort, the error of the source, or a `BlobError`. */
+export function uploadError(
+  error: unknown,
+  { signal }: Pick<BlobUpload, "signal">,
+  faultOf: (error: unknown, what: string) => BlobError,
+): unknown {
+  if (signal?.aborted) return signal.reason;
+  return error instanceof SourceError
+    ? error.cause
+    : faultOf(error, "the body could not be stored");
+}
+
+/** A write may take only a part, above all when the disk is nearly full. */
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let at = 0; at < chunk.length; ) {
+    const { bytesWritten } = await file.write(chunk, at);
+    at += bytesWritten;
+  }
+}
+
+function tooLarge(maxBytes: number): BlobError {
+  return new BlobError("too-large", `the body must be at most ${maxBytes} bytes`);
 }

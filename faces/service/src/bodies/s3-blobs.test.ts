@@ -7,8 +7,7 @@ import { buffer } from "node:stream/consumers";
 import { systemClock } from "@redrive/core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { memoryDocuments } from "../stores/memory/memory-documents.ts";
-import type { BlobStore, StoredBlob } from "./blob-store.ts";
-import { verifiedStream } from "./body-stream.ts";
+import { type BlobStore, type StoredBlob, verifiedStream } from "./blob-store.ts";
 import { openBlobs, openServiceBlobs } from "./open-blobs.ts";
 import { type S3TestServer, startS3 } from "./s3-server.testing.ts";
 

@@ -3,24 +3,29 @@
  * a bucket is used. A blob is one object, sent with its length: until the whole object has arrived, it
  * does not exist.
  */
+
+import { createReadStream } from "node:fs";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
 import type { Readable } from "node:stream";
 import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
-import type { Clock } from "@redrive/core";
+import { type Clock, quote } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
 import {
   BlobError,
   type BlobStore,
   type BlobUpload,
+  type BodyRef,
   blobErrorOf,
+  bodyRefText,
+  parseBodyRef,
   type StoredBlob,
   tenantName,
   tenantOfName,
 } from "./blob-store.ts";
-import { type BodyRef, bodyRefText, parseBodyRef } from "./body-ref.ts";
-import { uploadError } from "./digested-file.ts";
-import { parseS3Address, type S3Address } from "./s3-address.ts";
-import { faultOf, isTransient } from "./s3-errors.ts";
-import { openSpool, type Spool } from "./spool.ts";
+import { type Digested, uploadError, writeDigested } from "./file-blobs.ts";
 
 type Sdk = typeof import("@aws-sdk/client-s3");
 
@@ -244,4 +249,145 @@ function blobOf(key: string, storedAt: number | undefined): StoredBlob | undefin
 function assertLength({ length }: BodyRef, found: number | undefined): void {
   if (found === length) return;
   throw new BlobError("corrupt", `the stored body has ${found} bytes instead of ${length}`);
+}
+
+// S3 address: reads `s3://BUCKET/PREFIX`, with the parameters `region`, `endpoint` (a server other
+// than AWS) and `spool` (a directory for uploads). Credentials come from the environment, as for
+// every program that uses the AWS SDK, and never from this text.
+
+interface S3Address {
+  readonly bucket: string;
+  /** Empty, or ends with a slash. */
+  readonly prefix: string;
+  readonly region?: string;
+  readonly endpoint?: string;
+  readonly spool?: string;
+}
+
+const PARAMETERS = ["region", "endpoint", "spool"] as const;
+
+/** Throws `INVALID_ARGUMENT`. */
+export function parseS3Address(text: string): S3Address {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const bucket = url?.hostname ?? "";
+  if (url?.protocol !== "s3:" || !/^[a-z\d][a-z\d.-]{1,61}[a-z\d]$/.test(bucket)) {
+    throw invalid(text, "must be s3://BUCKET or s3://BUCKET/PREFIX");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw serviceError("INVALID_ARGUMENT", "the credentials of S3 come from the environment");
+  }
+  const unknown = [...url.searchParams.keys()].find((name) => !isParameter(name));
+  if (unknown !== undefined) {
+    throw invalid(text, `has the unknown parameter ${quote(unknown)}`);
+  }
+  const endpoint = url.searchParams.get("endpoint");
+  if (endpoint !== null && !/^https?:\/\//.test(endpoint)) {
+    throw invalid(text, "must have an endpoint that begins with http:// or https://");
+  }
+  const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, "");
+  const given = PARAMETERS.flatMap((name) => {
+    const value = url.searchParams.get(name);
+    return value === null || value === "" ? [] : [[name, value] as const];
+  });
+  return { bucket, prefix: path === "" ? "" : `${path}/`, ...Object.fromEntries(given) };
+}
+
+function isParameter(name: string): boolean {
+  return (PARAMETERS as readonly string[]).includes(name);
+}
+
+function invalid(text: string, problem: string): Error {
+  return serviceError("INVALID_ARGUMENT", `blobs ${problem}, got ${quote(text)}`);
+}
+
+// S3 errors: what an error of the AWS SDK means for a blob.
+
+interface S3Error {
+  readonly name?: string;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+/** `NotFound` is the answer to HEAD. A missing bucket is an error of the operator, not of the blob. */
+function faultOf(error: unknown, what: string): BlobError {
+  if (error instanceof BlobError) return error;
+  const { name = "", $metadata } = error as S3Error;
+  if (name === "NoSuchKey" || name === "NotFound") {
+    return new BlobError("missing", "there is no such body", error);
+  }
+  const known = blobErrorOf(error, what);
+  if (known.fault === "full") return known;
+  const status = $metadata?.httpStatusCode;
+  const text = status === undefined ? name : `${name} (status ${status})`;
+  return new BlobError("unavailable", `${what}: ${text}`, error);
+}
+
+/** A 4xx says that the same call fails again. */
+function isTransient(error: unknown): boolean {
+  const { httpStatusCode = 500 } = (error as S3Error).$metadata ?? {};
+  return httpStatusCode >= 500 || httpStatusCode === 429;
+}
+
+// Spool: a private local directory for uploads on their way to a bucket. The name of an object
+// contains the hash of its bytes, which is known only at the end of an upload; and a whole file can
+// be sent with its length, and sent again if that fails. The directories of processes that crashed
+// are removed.
+
+interface Spool {
+  /** Calls `use` with the complete bytes, and removes them when it is done. */
+  hold<T>(upload: BlobUpload, use: (spooled: Spooled) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+interface Spooled extends Digested {
+  /** The bytes from their beginning, each time it is called. */
+  read(): Readable;
+}
+
+const PREFIX = "redrive-spool-";
+
+/** The directories of this process, which may run several services. */
+const own = new Set<string>();
+
+/** `parent`: where the directory is created. Default: the system's directory of temporary files. */
+async function openSpool(parent: string = tmpdir()): Promise<Spool> {
+  await removeLeftovers(parent);
+  // Created with mode 0700.
+  const folder = await mkdtemp(join(parent, `${PREFIX}${process.pid}-`));
+  own.add(folder);
+  return {
+    async hold(upload, use) {
+      const path = join(folder, upload.blobId);
+      const digested = await writeDigested({ ...upload, path, sync: false });
+      try {
+        return await use({ ...digested, read: () => createReadStream(path) });
+      } finally {
+        await rm(path, { force: true });
+      }
+    },
+    async close() {
+      await rm(folder, { recursive: true, force: true });
+      own.delete(folder);
+    },
+  };
+}
+
+async function removeLeftovers(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    const [, pid] = /^redrive-spool-(\d+)-/.exec(name) ?? [];
+    const folder = join(parent, name);
+    if (pid === undefined || own.has(folder)) continue;
+    // Another user's directory stays.
+    if (!isOther(Number(pid))) await rm(folder, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+/** Is it the id of another process that runs? */
+function isOther(pid: number): boolean {
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }

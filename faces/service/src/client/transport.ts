@@ -1,15 +1,32 @@
 /**
- * Transport: one API call over `fetch`. It does not retry; to retry, wrap it with the library and
- * send an idempotency key.
+ * Transport: one API call over `fetch`. A call that may be repeated (a read, a PUT, a DELETE, a create with a
+ * key) is retried while the service restarts or has no store. Errors carry the status of the response and
+ * its hint, so that a layer around the client can decide as well.
  */
 import {
+  type CallHistory,
+  type Clock,
   causedError,
+  classifyError,
   DocumentError,
+  decideUnguarded,
   type ErrorCode,
   type FieldProblem,
+  type Hint,
+  headerHint,
   isObject,
+  type Outcome,
+  type Policy,
+  type PolicyDocument,
   quote,
+  type Random,
   RedriveError,
+  type RetryDecision,
+  resolvePolicy,
+  type StopDecision,
+  statusOutcome,
+  systemClock,
+  systemRandom,
 } from "@redrive/core";
 
 export interface ClientOptions {
@@ -19,11 +36,19 @@ export interface ClientOptions {
   readonly apiKey?: string;
   /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
+  /** How calls that may be repeated are retried; false: not. Default: 5 attempts within 15 s. */
+  readonly retry?: PolicyDocument | false;
+  /** For tests. Default: the system's. */
+  readonly clock?: Clock;
+  readonly random?: Random;
 }
+
+/** Outlasts a restart of the service or of its database. */
+const RETRY: PolicyDocument = { initialDelayMs: 200, maxDelayMs: 4000, totalBudgetMs: 15_000 };
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-export interface ApiCall {
+interface ApiCall {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Path segments. Each one is percent-encoded. */
   readonly path: readonly string[];
@@ -34,12 +59,14 @@ export interface ApiCall {
   readonly headers?: Readonly<Record<string, string>>;
   /** Statuses besides 2xx that are not errors. */
   readonly accepts?: readonly number[];
+  /** A POST that has an idempotency key. Other methods are always repeatable. */
+  readonly isKeyed?: boolean;
 }
 
 /** A body that is sent unchanged. A stream is sent in chunks and cannot be repeated. */
 export type RawBody = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
 
-export interface ApiResponse {
+interface ApiResponse {
   readonly status: number;
   readonly headers: globalThis.Headers;
   readonly text: string;
@@ -58,7 +85,9 @@ export interface Transport {
 
 /** Throws `INVALID_ARGUMENT` for an invalid URL. */
 export function createTransport(options: ClientOptions): Transport {
-  const { url, apiKey, fetch = globalThis.fetch } = options;
+  const { url, apiKey, fetch = globalThis.fetch, retry = RETRY } = options;
+  const { clock = systemClock, random = systemRandom } = options;
+  const policy = resolvePolicy(retry === false ? { maxAttempts: 1 } : retry);
   if (!URL.canParse(url)) {
     const message = `url must be the address of a Redrive service, got ${quote(url)}`;
     throw new RedriveError("INVALID_ARGUMENT", message);
@@ -77,18 +106,35 @@ export function createTransport(options: ClientOptions): Transport {
     return fetch(addressOf(url, call), init);
   }
 
-  async function send(call: ApiCall): Promise<ApiResponse> {
+  async function sendOnce(call: ApiCall): Promise<ApiResponse> {
     const response = await start(call);
     const { status, headers } = response;
     const text = await response.text();
-    if (!response.ok && !call.accepts?.includes(status)) throw errorOf(url, status, text);
+    if (!response.ok && !call.accepts?.includes(status)) throw errorOf(url, response, text);
     return { status, headers, text };
+  }
+
+  async function send(call: ApiCall): Promise<ApiResponse> {
+    const startedAt = clock.now();
+    const stream = random.fork("client");
+    let previousDelayMs = 0;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await sendOnce(call);
+      } catch (error) {
+        const history = { attempt, startedAt, previousDelayMs };
+        const step = nextStep(policy, call, history, error, clock.now(), stream);
+        if (step.kind === "stop") throw error;
+        previousDelayMs = step.ownDelayMs;
+        await clock.sleep(step.delayMs);
+      }
+    }
   }
 
   async function open(call: ApiCall, signal?: AbortSignal): Promise<Response> {
     const response = await start(call, signal);
     if (response.ok) return expectType(response, call);
-    throw errorOf(url, response.status, await response.text());
+    throw errorOf(url, response, await response.text());
   }
 
   /** Another program ignores `accept`. */
@@ -147,17 +193,41 @@ function headersOf(
   };
 }
 
+/** Core's decision after a failed call. */
+function nextStep(
+  policy: Policy,
+  { method, isKeyed = false, bytes }: ApiCall,
+  history: CallHistory,
+  error: unknown,
+  now: number,
+  random: Random,
+): RetryDecision | StopDecision {
+  // A stream is empty after it was sent.
+  const isOnce = bytes instanceof ReadableStream || (method === "POST" && !isKeyed);
+  const request = { method, idempotent: !isOnce };
+  return decideUnguarded(policy, request, history, outcomeOf(error), now, random);
+}
+
+function outcomeOf(error: unknown): Outcome {
+  if (!(error instanceof RedriveError)) return classifyError(error, false);
+  const { status, retryAfterMs } = error;
+  // Another program answered: its address is wrong.
+  if (status === undefined) return { kind: "fault" };
+  return statusOutcome(status, retryAfterMs);
+}
+
 /** The error that the problem document describes, or a general one without such a document. */
-function errorOf(url: string, status: number, text: string): Error {
-  const problem = problemIn(text);
-  const { code, detail, errors } = problem;
+function errorOf(url: string, { status, headers }: Response, text: string): Error {
+  const { code, detail, errors } = problemIn(text);
+  const hint: Hint = headerHint((name) => headers.get(name), status, systemClock.now()) ?? {};
+  const details = { status, retryAfterMs: hint.retryAfterMs };
   if (typeof code !== "string" || typeof detail !== "string") {
     const message = `${quote(url)} returned ${status} without a reason of Redrive: is it the address of a Redrive service?`;
-    return new RedriveError("INTERNAL", message);
+    return new RedriveError("INTERNAL", message, details);
   }
-  if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
+  if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail, details);
   const problems = errors.map((one: FieldProblem) => ({ ...one, value: undefined }));
-  return new DocumentError(code as ErrorCode, problems);
+  return new DocumentError(code as ErrorCode, problems, details);
 }
 
 function problemIn(text: string): Readonly<Record<string, unknown>> {

@@ -3,7 +3,7 @@
  * log. Every way in which a target, a network or a caller can end an attempt is such a value, never
  * an exception.
  */
-import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
+import { headerHint, type Outcome, statusOutcome } from "@redrive/core";
 import type { AttemptPhases, Headers } from "../model/task.ts";
 import type { BodyFault, Failure, FailureClass, Shortage } from "./failure.ts";
 import { type SecretRequest, secretsOf, secretVariants } from "./redact.ts";
@@ -127,15 +127,12 @@ function rounded(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms);
 }
 
-/** The outcome of a response: its status, its Retry-After, and whether it forbids a retry. */
-export function responseOutcome(head: ResponseHead, now: number): Outcome {
-  const { status, headers, retryAfter } = head;
-  // Parsing costs microseconds, and nearly no response has the header.
-  const hintMs =
-    retryAfter.length === 0 ? undefined : parseRetryAfter(retryAfter, now, headers["date"]);
-  const outcome = statusOutcome(status, hintMs);
-  const isRefused = outcome.kind === "status" && headers["x-should-retry"] === "false";
-  return isRefused ? { ...outcome, refused: true } : outcome;
+/** The outcome of a response: its status, and its hint for the next attempt. */
+export function responseOutcome({ status, headers }: ResponseHead, now: number): Outcome {
+  const outcome = statusOutcome(status);
+  if (outcome.kind === "success") return outcome;
+  const hint = headerHint((name) => headers[name], status, now);
+  return hint === undefined ? outcome : { ...outcome, ...hint };
 }
 
 /** The outcome of a failure below HTTP. A denied or malformed request is not worth a retry. */

@@ -9,7 +9,7 @@ import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { complete, response } from "./hostile-table.testing.ts";
 import { createLightSignal } from "./light-signal.ts";
-import type { ResolvedAddress } from "./lookup/resolver.ts";
+import type { ResolvedAddress } from "./lookup.ts";
 
 const STATUS_IS_IN = "undici:request:headers";
 

@@ -14,7 +14,6 @@ import {
 } from "@redrive/core";
 import type { Dispatcher } from "undici";
 import type { DeadlineTimer, TimerEntry } from "../time/deadline-timer.ts";
-import type { Target } from "./address-guard/target.ts";
 import {
   type AttemptProgress,
   type AttemptResult,
@@ -22,12 +21,12 @@ import {
   responseOutcome,
   resultOf,
 } from "./attempt-result.ts";
-import type { Opener, SocketEndpoint } from "./connector.ts";
+import { type Opener, ReceivedTooMuch, type SocketEndpoint } from "./connector.ts";
 import { type Failure, failureOf, timeoutFailure } from "./failure.ts";
 import { onAbort } from "./light-signal.ts";
-import { ReceivedTooMuch } from "./received-limit.ts";
 import type { SecretRequest } from "./redact.ts";
 import { BodyCapture, MAX_READ_BODY, type ResponseHead, readHead } from "./response.ts";
+import type { Target } from "./target.ts";
 
 /** The request of an attempt, its options, and the callback for its result. */
 export interface AttemptCall {

@@ -1,18 +1,24 @@
 /**
  * Dynamic rows of the table of forbidden targets, and row 38 of the table of hostile targets, on
- * real sockets with a simulated DNS.
+ * real sockets with a simulated DNS. Tests of cached TLS sessions. Tests of the limit of received
+ * bytes: no flood of a target occupies the service until the deadline. Tests of informational
+ * responses: a target may send any number of them before its response.
  */
 import type { Socket } from "node:net";
 import { type Clock, systemClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTargetPolicy } from "./address-guard/target-policy.ts";
-import { Connector, type ConnectorParts } from "./connector.ts";
-import { AMPLE, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
-import { type HostileServer, hostileServer } from "./hostile-server.testing.ts";
-import { complete } from "./hostile-table.testing.ts";
-import { LOOKUP_DEADLINE_MS } from "./lookup/dns-lookup.ts";
-import type { Resolver } from "./lookup/resolver.ts";
-import { createTlsSessions } from "./tls-sessions.ts";
+import { createTargetPolicy } from "./address-guard.ts";
+import { Connector, type ConnectorParts, createTlsSessions } from "./connector.ts";
+import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
+import {
+  type Behavior,
+  flood,
+  type HostileServer,
+  hostileServer,
+} from "./hostile-server.testing.ts";
+import { complete, head } from "./hostile-table.testing.ts";
+import { LOOKUP_DEADLINE_MS, type Resolver } from "./lookup.ts";
+import { MAX_READ_BODY } from "./response.ts";
 
 const PUBLIC = createTargetPolicy();
 const LOOPBACK = createTargetPolicy({ mode: "loopback" });
@@ -211,5 +217,159 @@ describe("the environment", () => {
       createTargetPolicy({ mode: "loopback", own }),
     );
     expect([brief(result), hits]).toEqual(["fault target-denied", 0]);
+  });
+});
+
+describe("TLS sessions", () => {
+  it("are kept by target, the latest of each", () => {
+    const sessions = createTlsSessions();
+    sessions.set("a", Buffer.from("1"));
+    sessions.set("a", Buffer.from("2"));
+    expect([sessions.get("a")?.toString(), sessions.get("b")]).toEqual(["2", undefined]);
+  });
+
+  it("are at most 256: the oldest is evicted", () => {
+    const sessions = createTlsSessions();
+    for (let n = 0; n < 256; n++) sessions.set(String(n), Buffer.of(0));
+    sessions.set("0", Buffer.of(1));
+    sessions.set("one more", Buffer.of(0));
+    expect([sessions.get("0"), sessions.get("1")]).toEqual([Buffer.of(1), undefined]);
+  });
+});
+
+const deliverer = testDeliverer();
+afterAll(() => deliverer.close());
+
+const MIB = 1 << 20;
+const CHUNKED = "transfer-encoding: chunked";
+/** What the kernel buffers between two sockets of one machine. */
+const MAX_SENT = 16 * MIB;
+
+/** None of them is a part of a body, whose length has its own limit. */
+const FLOODS: readonly (readonly [does: string, begin: string, part: string, ends: string])[] = [
+  ["103", "", head(103, "link: x"), "error protocol"],
+  ["100", "", head(100), "error protocol"],
+  ["line ends before a response", "", "\r\n", "error protocol"],
+  ["an endless status line", "HTTP/1.1 200 ", "x", "error protocol"],
+  ["an endless extension of a chunk", `${head(200, CHUNKED)}1;`, "x", "success 200 truncated"],
+  ["such an extension after a failure", `${head(503, CHUNKED)}1;`, "x", "status 503 truncated"],
+  ["an endless size of a chunk", head(200, CHUNKED), "0", "success 200 truncated"],
+  [
+    "tiny chunks with extensions",
+    head(200, CHUNKED),
+    `1;${"x".repeat(999)}\r\ny\r\n`,
+    "success 200 truncated",
+  ],
+];
+
+describe("a target that floods with", () => {
+  it.each(FLOODS)("%s is cut off", async (_does, begin, part, ends) => {
+    const sent: number[] = [];
+    const server = await hostileServer((socket) => {
+      socket.write(begin);
+      flood(socket, Buffer.from(part.repeat(Math.ceil(65_536 / part.length))));
+      socket.on("close", () => sent.push(socket.bytesWritten));
+    });
+    const result = await deliverer.deliver(requestTo(server.url("/")), AMPLE);
+    expect(brief(result)).toBe(ends);
+    const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
+    expect([brief(next), bodyOf(next)]).toEqual(["success 200", "honest"]);
+    await server.close();
+    expect(sent[0]).toBeLessThan(MAX_SENT);
+  });
+});
+
+it("informational responses are cut off by their number, long before their length", async () => {
+  let sent = 0;
+  const server = await hostileServer((socket) => {
+    const pump = () => {
+      for (let n = 0; n < 100; n++) socket.write(head(103));
+      sent += 100;
+      if (!socket.destroyed) setImmediate(pump);
+    };
+    pump();
+  });
+  const result = await deliverer.deliver(requestTo(server.url("/")), AMPLE);
+  expect(brief(result)).toBe("error protocol");
+  await server.close();
+  // 512 KiB are more than 20,000.
+  expect(sent).toBeLessThan(10_000);
+});
+
+it("a connection may receive any number of responses of the length that is read", async () => {
+  const server = await hostileServer(longResponse());
+  for (let n = 0; n < 20; n++) {
+    const result = await deliverer.deliver(requestTo(server.url("/")), AMPLE);
+    // Read to its end, but not all of it is stored.
+    expect(brief(result)).toBe("success 200 truncated");
+  }
+  // undici may open a second one while it ends the first response. Limited to their sum, five were needed.
+  expect(server.sockets.length).toBeLessThanOrEqual(2);
+  await server.close();
+});
+
+it("a response in chunks of one byte is read to the length that is stored", async () => {
+  const chunks = "1\r\nx\r\n".repeat(16_384);
+  const server = await hostileServer(`${head(200, CHUNKED)}${chunks}0\r\n\r\n`);
+  const result = await deliverer.deliver(requestTo(server.url("/")), AMPLE);
+  expect([brief(result), bodyOf(result).length]).toEqual(["success 200", 16_384]);
+  await server.close();
+});
+
+function longResponse(): string {
+  return `${head(200, `content-length: ${MAX_READ_BODY}`)}${"x".repeat(MAX_READ_BODY)}`;
+}
+
+describe("informational", () => {
+  const deliverer = testDeliverer();
+  afterAll(() => deliverer.close());
+
+  const CONTINUE = head(100);
+  const FINAL = complete(200);
+
+  async function attempt(behavior: Behavior, more: Parameters<typeof requestTo>[1] = {}) {
+    const server = await hostileServer(behavior);
+    const result = await deliverer.deliver(requestTo(server.url("/hostile"), more), AMPLE);
+    const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
+    expect([brief(next), bodyOf(next)]).toEqual(["success 200", "honest"]);
+    await server.close();
+    return result;
+  }
+
+  /** Sends the text one byte at a time, each in its own packet. */
+  const byteByByte =
+    (text: string): Behavior =>
+    async (socket) => {
+      for (const byte of text) {
+        socket.write(byte, "latin1");
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+
+  describe("an unrequested informational response", () => {
+    it.each<[string, Behavior]>([
+      ["100", CONTINUE + FINAL],
+      ["100 with headers", head(100, "x-a: b") + FINAL],
+      ["several", CONTINUE + head(103, "link: <a>") + CONTINUE + head(102) + FINAL],
+      ["100 in single bytes", byteByByte(CONTINUE + CONTINUE + FINAL)],
+    ])("is ignored: %s", async (_what, behavior) => {
+      for (const body of [null, Buffer.from("x")]) {
+        const result = await attempt(behavior, { body });
+        expect(brief(result)).toBe("success 200");
+      }
+    });
+
+    it("in the body is not touched", async () => {
+      const text = `${CONTINUE}x`;
+      const answer = (socket: Parameters<Exclude<Behavior, string | Buffer>>[0]) => {
+        socket.write(head(200, `content-length: ${text.length}`));
+        setImmediate(() => socket.write(text));
+      };
+      expect(bodyOf(await attempt(answer))).toBe(text);
+    });
+
+    it("does not change a final status that begins like it", async () => {
+      expect(brief(await attempt(CONTINUE + complete(503)))).toBe("status 503");
+    });
   });
 });

@@ -7,16 +7,12 @@
 import { once } from "node:events";
 import { connect as connectTcp, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import type { Cancel } from "@redrive/core";
+import type { Cancel, Clock } from "@redrive/core";
 import type { buildConnector } from "undici";
-import { parseAddress } from "./address-guard/address.ts";
-import { mayReach } from "./address-guard/target-policy.ts";
-import { addressesOf, type LookupParts } from "./checked-lookup.ts";
+import { mayLookUp, mayReach, parseAddress, type TargetPolicy } from "./address-guard.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
-import { acceptContinue } from "./informational.ts";
-import type { ResolvedAddress } from "./lookup/resolver.ts";
-import { limitReceived } from "./received-limit.ts";
-import type { TlsSessions } from "./tls-sessions.ts";
+import { LOOKUP_DEADLINE_MS, lookupCodeOf, type ResolvedAddress, type Resolver } from "./lookup.ts";
+import { MAX_READ_BODY } from "./response.ts";
 
 /** For a connection that no attempt waits for: undici reopens one after the target closed it. */
 const DEFAULT_TIMEOUT_MS = 3000;
@@ -210,4 +206,179 @@ function pinned(addresses: readonly ResolvedAddress[]): LookupFunction {
     if (options.all) done(null, [...addresses]);
     else done(null, first?.address ?? "", first?.family);
   };
+}
+
+// Checked lookup: looks up the name of a target and returns its addresses only if the target policy
+// allows all of them.
+
+/** At most this many addresses of one lookup are tried; a lookup may return thousands. */
+const MAX_ADDRESSES = 8;
+
+interface LookupParts {
+  readonly clock: Clock;
+  /** Called at every check: before the lookup and after it. */
+  readonly policy: () => TargetPolicy;
+  readonly resolve: Resolver;
+}
+
+interface NamedPort {
+  readonly name: string;
+  readonly port: number;
+}
+
+/** The checked addresses to try; undefined for a literal address, which needs no lookup. */
+async function addressesOf(
+  parts: LookupParts,
+  { name, port }: NamedPort,
+  tenantId: string,
+): Promise<readonly ResolvedAddress[] | undefined> {
+  if (parseAddress(name)) {
+    if (mayReach(parts.policy(), { address: name, name, port })) return undefined;
+    throw new TargetDenied(name);
+  }
+  if (!mayLookUp(parts.policy(), name, port)) throw new TargetDenied(name);
+  const resolved = await withLookupDeadline(parts.clock, parts.resolve(name, tenantId));
+  if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");
+  // One denied address denies the whole name: honest names do not mix internal and public
+  // addresses.
+  const policy = parts.policy();
+  const isAllowed = ({ address }: ResolvedAddress) => mayReach(policy, { address, name, port });
+  if (!resolved.every(isAllowed)) throw new TargetDenied(name);
+  return resolved.slice(0, MAX_ADDRESSES);
+}
+
+function withLookupDeadline<T>(clock: Clock, resolved: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.alarm(
+      LOOKUP_DEADLINE_MS,
+      () => reject(new LookupFailed("LOOKUP_TIMEOUT")),
+      true,
+    );
+    resolved.then(resolve, (error) => reject(lookupFailure(error))).finally(cancel);
+  });
+}
+
+/**
+ * A lookup knows more codes than core, and some of them, such as `ECONNREFUSED`, mean something else
+ * for a connection.
+ */
+function lookupFailure(error: unknown): unknown {
+  const code = lookupCodeOf(error);
+  return code === "" ? error : new LookupFailed(code);
+}
+
+// TLS sessions: cached sessions that let the next connection to a target skip half of its
+// handshake. The cache is bounded, because callers choose the targets.
+
+/** Entries; a session is about 2 KiB. */
+const MAX_SESSIONS = 256;
+
+interface TlsSessions {
+  get(key: string): Buffer | undefined;
+  /** Stores the latest session of a key and evicts the oldest key if the cache is full. */
+  set(key: string, session: Buffer): void;
+}
+
+export function createTlsSessions(): TlsSessions {
+  const sessions = new Map<string, Buffer>();
+  return {
+    get: (key) => sessions.get(key),
+    set: (key, session) => {
+      sessions.delete(key);
+      sessions.set(key, session);
+      const [oldest] = sessions.keys();
+      if (sessions.size > MAX_SESSIONS && oldest !== undefined) sessions.delete(oldest);
+    },
+  };
+}
+
+// Received limit: closes a connection on which the target sends too many bytes for one response.
+// The length of the body has its own limit, but a target can send other bytes without end:
+// informational responses, line ends before a response, a status line, the size or the extension of
+// a chunk. They would keep the processor busy until the deadline of the attempt.
+
+/**
+ * Bytes from the head of one response to the head of the next. A body of the length that is read fits
+ * several times, because small chunks need more bytes than they contain.
+ */
+const MAX_RECEIVED = 4 * MAX_READ_BODY;
+
+/** Informational responses before a response. They are short, but each costs as much time as a response. */
+const MAX_INFORMATIONAL = 1000;
+
+/** Its code has the prefix of the codes of undici's parser, so that it counts as an invalid response. */
+export class ReceivedTooMuch extends Error {
+  override readonly name = "ReceivedTooMuch";
+  readonly code = "HPE_TOO_MANY_BYTES";
+
+  constructor() {
+    super(`more than ${MAX_RECEIVED} bytes or ${MAX_INFORMATIONAL} heads for one response`);
+  }
+}
+
+/** Call it after undici has taken the socket over. The cost is one addition for each read and head. */
+function limitReceived(socket: Socket): void {
+  const parser = parserOf(socket);
+  if (parser === undefined) return;
+  let received = 0;
+  let informational = 0;
+  const read = socket.read;
+  socket.read = (size) => {
+    const chunk = read.call(socket, size);
+    if (chunk === null) return null;
+    received += chunk.length;
+    if (received <= MAX_RECEIVED) return chunk;
+    socket.destroy(new ReceivedTooMuch());
+    return null;
+  };
+  const complete = parser.onHeadersComplete;
+  parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
+    if (status >= FINAL_STATUS) received = informational = 0;
+    else if (++informational > MAX_INFORMATIONAL) socket.destroy(new ReceivedTooMuch());
+    // For a destroyed socket, undici stops the parser.
+    return complete.call(parser, status, isUpgrade, isKeptAlive);
+  };
+}
+
+/** Lower ones are informational. */
+const FINAL_STATUS = 200;
+
+// Informational: lets a target send `100 Continue` although the request did not ask for it. RFC
+// 9110 (15.2) requires that of a client. undici ignores every informational response except 100,
+// for which it destroys the connection.
+
+const CONTINUE = 100;
+/** `102 Processing`: undici ignores it, and so does an attempt. */
+const IGNORED = 102;
+
+/**
+ * Call it after undici has taken the socket over. The cost is one call per response and nothing per
+ * byte. If undici changes its internals, nothing is done here, and 100 fails an attempt again.
+ */
+function acceptContinue(socket: Socket): void {
+  const parser = parserOf(socket);
+  if (parser === undefined) return;
+  const complete = parser.onHeadersComplete;
+  parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) =>
+    complete.call(parser, status === CONTINUE ? IGNORED : status, isUpgrade, isKeptAlive);
+}
+
+// undici parser: the parser that undici 7 keeps on the socket of a connection. Only the parser of
+// one connection is changed, so other users of undici in the process are not affected.
+
+/** The part of the parser that is used here. It calls this once per head. */
+interface ResponseParser {
+  onHeadersComplete(status: number, isUpgrade: boolean, isKeptAlive: boolean): number;
+}
+
+/** The name of the symbol under which the parser is kept. */
+const PARSER = "parser";
+
+/** Undefined if undici has changed its internals. */
+function parserOf(socket: Socket): ResponseParser | undefined {
+  const key = Object.getOwnPropertySymbols(socket).find(
+    ({ description }) => description === PARSER,
+  );
+  const parser = key && (socket as unknown as Record<symbol, ResponseParser | null>)[key];
+  return typeof parser?.onHeadersComplete === "function" ? parser : undefined;
 }

@@ -47,6 +47,7 @@ describe("what an attempt sends", () => {
       "idempotency-key": "0190b4c8-0000-7000-8000-000000000001",
       "redrive-task-id": "0190b4c8-0000-7000-8000-000000000001",
       "redrive-attempt": "3",
+      "redrive-remaining-ms": String(AMPLE.attemptTimeoutMs),
       "redrive-hop": "1",
       traceparent: `00-0190b4c8000070008000000000000001-${hex(8)}-01`,
       "x-request-id": "0190b4c8-0000-7000-8000-000000000001",
@@ -118,7 +119,7 @@ describe("what an attempt sends", () => {
     }
   });
 
-  it.each(["GET", "HEAD", "OPTIONS", "DELETE", "PUT", "PATCH"])(
+  it.each(["GET", "HEAD", "OPTIONS", "DELETE", "PUT", "PATCH", "QUERY"])(
     "may be a %s without a body",
     async (method) => {
       const server = await serve(complete(200));

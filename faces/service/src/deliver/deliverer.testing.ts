@@ -1,8 +1,8 @@
 /** A deliverer for tests: real clock, real sockets on this machine, and a simulated DNS. */
 import { systemClock } from "@redrive/core";
-import { createTargetPolicy } from "./address-guard/target-policy.ts";
+import { createTargetPolicy } from "./address-guard.ts";
 import type { AttemptResult } from "./attempt-result.ts";
-import { createBrokerSender } from "./brokers/broker-sender.ts";
+import { createBrokerSender } from "./broker-sender.ts";
 import {
   createDeliverer,
   type Deliverer,
@@ -10,8 +10,8 @@ import {
   type DeliverOptions,
   type DeliverRequest,
 } from "./deliverer.ts";
-import { createGrpcSender } from "./grpc/grpc-sender.ts";
-import type { Resolver } from "./lookup/resolver.ts";
+import { createGrpcSender } from "./grpc.ts";
+import type { Resolver } from "./lookup.ts";
 
 /** Every name resolves to this machine. */
 export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", family: 4 }];

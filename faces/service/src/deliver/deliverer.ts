@@ -7,20 +7,23 @@
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
 import { memoize } from "../collections/bounded-cache.ts";
-import { hopsOf } from "../model/loop-detection.ts";
 import type { Headers } from "../model/task.ts";
+import { hopsOf } from "../model/task-headers.ts";
 import { DeadlineTimer } from "../time/deadline-timer.ts";
-import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
-import type { TargetPolicy } from "./address-guard/target-policy.ts";
+import type { TargetPolicy } from "./address-guard.ts";
 import { Attempt, type AttemptCall, type BodyStream, type SessionAttemptCall } from "./attempt.ts";
 import { type AttemptResult, notStarted } from "./attempt-result.ts";
-import { Connector } from "./connector.ts";
-import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
-import type { Resolver } from "./lookup/resolver.ts";
-import { overridesIn, requestHeaders } from "./request-headers.ts";
+import { Connector, createTlsSessions } from "./connector.ts";
+import { createResolver, type Resolver, type ResolverKind } from "./lookup.ts";
+import {
+  attemptTraceparent,
+  cryptoHex,
+  type HexSource,
+  overridesIn,
+  requestHeaders,
+} from "./request-headers.ts";
 import type { WebhookHeaders } from "./signing.ts";
-import { createTlsSessions } from "./tls-sessions.ts";
-import { attemptTraceparent, cryptoHex, type HexSource } from "./trace.ts";
+import { checkTarget, type RefusedTarget, type Target } from "./target.ts";
 
 export interface DelivererOptions {
   readonly clock: Clock;
@@ -47,7 +50,7 @@ export interface SenderParts {
   readonly connector: Connector;
 }
 
-export type CreateSender = (parts: SenderParts) => Sender;
+type CreateSender = (parts: SenderParts) => Sender;
 
 export interface Sender {
   send(call: SessionAttemptCall): void;
@@ -166,6 +169,8 @@ class HttpDeliverer implements Deliverer {
       const { endpoint } = target.broker;
       return new Promise((settle) => this.#broker.send({ ...shared, endpoint, settle }));
     }
+    // A target that reads it stops working when nobody waits for its response any more.
+    headers.push("redrive-remaining-ms", String(options.attemptTimeoutMs));
     const dispatch = dispatchOptions(target, request, headers);
     return new Promise((settle) => this.#send(dispatch, { request, options, now, settle }));
   }

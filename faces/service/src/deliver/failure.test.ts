@@ -1,6 +1,15 @@
-/** Tests which errors are a shortage of this process and not a failure of the target. */
+/**
+ * Tests which errors are a shortage of this process and not a failure of the target. Tests of the
+ * default number of attempts at once.
+ */
 import { describe, expect, it } from "vitest";
-import { failureOf, LookupFailed } from "./failure.ts";
+import {
+  defaultAttemptsAtOnce,
+  failureOf,
+  LookupFailed,
+  openFileLimit,
+  softLimitIn,
+} from "./failure.ts";
 
 const withCode = (code: string) => Object.assign(new Error(code), { code });
 
@@ -33,4 +42,16 @@ describe("a shortage of this process", () => {
   it("is not assumed after the request was sent", () => {
     expect(failureOf(withCode("EMFILE"), true).shortage).toBeUndefined();
   });
+});
+
+it("reads the soft limit of the process", () => {
+  const text =
+    "Limit            Soft Limit  Hard Limit  Units\nMax open files   256         524288      files\n";
+  expect(softLimitIn(text)).toBe(256);
+  expect(softLimitIn("Max open files   unlimited   unlimited   files\n")).toBeUndefined();
+  if (process.platform === "linux") expect(openFileLimit()).toBeGreaterThan(0);
+});
+
+it("runs at most 1024 attempts at once, and uses at most half of the files", () => {
+  expect([undefined, 1_000_000, 256, 1].map(defaultAttemptsAtOnce)).toEqual([1024, 1024, 128, 1]);
 });

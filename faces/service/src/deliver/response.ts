@@ -48,11 +48,19 @@ const STORED_HEADERS = new Set([
   "ratelimit-remaining",
   "ratelimit-reset",
   "retry-after",
+  "retry-after-ms",
   "server",
   "set-cookie",
+  "stripe-should-retry",
+  "x-amz-retry-after",
+  "x-ms-retry-after-ms",
   "x-ratelimit-limit",
   "x-ratelimit-remaining",
+  "x-ratelimit-remaining-requests",
+  "x-ratelimit-remaining-tokens",
   "x-ratelimit-reset",
+  "x-ratelimit-reset-requests",
+  "x-ratelimit-reset-tokens",
   "x-should-retry",
 ]);
 
@@ -60,23 +68,19 @@ export interface ResponseHead {
   readonly status: number;
   /** Allowlisted headers by lower-case name; several headers of one name are joined. */
   readonly headers: Headers;
-  /** All `Retry-After` headers, not joined: core ignores them if there are several. */
-  readonly retryAfter: readonly string[];
 }
 
 /** Reads the raw headers of undici: alternating names and values. */
 export function readHead(status: number, raw: readonly Buffer[]): ResponseHead {
   const headers: Record<string, string> = {};
-  const retryAfter: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {
     // Looks up common names in a table, without converting the bytes to a string.
     const name = util.headerNameToString(raw[index] ?? EMPTY);
     if (!STORED_HEADERS.has(name)) continue;
     const value = (raw[index + 1] ?? EMPTY).toString("latin1");
-    if (name === "retry-after") retryAfter.push(value);
     addHeader(headers, name, value);
   }
-  return { status, headers, retryAfter };
+  return { status, headers };
 }
 
 /** Adds a header if it is allowlisted. The name is in lower case. */

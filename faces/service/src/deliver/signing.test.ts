@@ -79,6 +79,15 @@ describe("verifying", () => {
     expect(verifyWebhook(OTHER_SECRET, webhook, NOW).ok).toBe(true);
   });
 
+  it("accepts a signature with any of several secrets, and with no other one", () => {
+    const third = `whsec_${Buffer.alloc(24, 9).toString("base64")}`;
+    expect(verifyWebhook([OTHER_SECRET, SECRET], received(), NOW)).toEqual({ ok: true, id: ID });
+    expect(verifyWebhook([OTHER_SECRET, third], received(), NOW)).toEqual({
+      ok: false,
+      refusal: "mismatch",
+    });
+  });
+
   it.each([
     [{ "webhook-id": undefined }, "missing-header"],
     [{ "webhook-timestamp": undefined }, "missing-header"],

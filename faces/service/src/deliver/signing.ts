@@ -1,6 +1,6 @@
 /**
  * Signing: Standard Webhooks signatures (https://www.standardwebhooks.com), so that a target can
- * authenticate our requests. A signature covers the task's id, the attempt's timestamp and the
+ * authenticate our requests. A signature covers the message's id, the attempt's timestamp and the
  * exact bytes of the body. While secrets rotate, every secret signs.
  */
 import {
@@ -10,12 +10,19 @@ import {
   type KeyObject,
   timingSafeEqual,
 } from "node:crypto";
-import { RedriveError } from "@redrive/core";
-import { BAD_SECRET, secretBase64 } from "../model/delivery/signing-secret.ts";
+import {
+  BAD_SIGNING_SECRET,
+  RedriveError,
+  readWebhook,
+  signingSecretBase64,
+  type UnverifiedWebhook,
+  type WebhookVerdict,
+} from "@redrive/core";
+import type { NewTask } from "../model/task.ts";
 
 /** What is signed. */
-export interface WebhookMessage {
-  /** The same for every attempt. It has no dot, because a dot separates it from the timestamp. */
+interface WebhookMessage {
+  /** The same for every attempt and redrive. It has no dot, because a dot separates it from the timestamp. */
   readonly id: string;
   /** The time of this attempt; epoch ms. */
   readonly now: number;
@@ -30,21 +37,26 @@ export interface WebhookHeaders {
   readonly "webhook-signature": string;
 }
 
+/** A redriven task has the id of the first task in this header. A caller cannot set it. */
+export const MESSAGE_ID = "webhook-id";
+
+/** The `webhook-id` of a task: the same for all attempts, and for all redrives of it. */
+export function messageIdOf({ headers, taskId }: Pick<NewTask, "headers" | "taskId">): string {
+  return headers[MESSAGE_ID] ?? taskId;
+}
+
 /** The key of a secret. */
 export type SigningKey = KeyObject;
 
-/** Maximum distance of a timestamp from now, in both directions. */
-const TOLERANCE_MS = 300_000;
-
 /** Parses a secret; throws `INVALID_ARGUMENT`, without quoting it, if it is malformed. */
 export function parseSigningSecret(secret: string): SigningKey {
-  const base64 = secretBase64(secret);
-  if (base64 === undefined) throw new RedriveError("INVALID_ARGUMENT", BAD_SECRET);
+  const base64 = signingSecretBase64(secret);
+  if (base64 === undefined) throw new RedriveError("INVALID_ARGUMENT", BAD_SIGNING_SECRET);
   return createSecretKey(Buffer.from(base64, "base64"));
 }
 
 /** Signs a body that arrives in parts. */
-export interface WebhookSigner {
+interface WebhookSigner {
   update(part: Uint8Array): void;
   /** The three headers of the attempt. Call it once, at the end. */
   headers(): WebhookHeaders;
@@ -79,18 +91,6 @@ export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage
   return signer.headers();
 }
 
-/** Why a webhook was rejected. */
-export type WebhookRefusal =
-  | "missing-header"
-  | "bad-timestamp"
-  | "too-old"
-  | "too-new"
-  | "mismatch";
-
-export type WebhookVerdict =
-  | { readonly ok: true; readonly id: string }
-  | { readonly ok: false; readonly refusal: WebhookRefusal };
-
 /** What a target received; header names in lower case. */
 export interface ReceivedWebhook {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -99,47 +99,34 @@ export interface ReceivedWebhook {
 }
 
 /**
- * For targets: checks that a webhook was signed with this secret less than 5 minutes from `now`
- * (epoch ms). Compares in constant time. Deduplicate by the returned `id`.
+ * For targets that have the service installed: checks that a webhook was signed less than 5 minutes from
+ * `now` (epoch ms) with this secret, or with one of several while they rotate. Compares in constant time.
+ * Deduplicate by the returned `id`. `verifyWebhook` of `redrive/webhooks` is the same without the service.
  */
 export function verifyWebhook(
-  secret: string,
+  secrets: string | readonly string[],
   { headers, body }: ReceivedWebhook,
   now: number,
 ): WebhookVerdict {
-  const id = headers["webhook-id"];
-  const timestamp = headers["webhook-timestamp"];
-  const signatures = headers["webhook-signature"];
-  if (!isText(id) || !isText(timestamp) || !isText(signatures)) return refuse("missing-header");
-  const untimely = judgeTime(timestamp, now);
-  if (untimely !== undefined) return refuse(untimely);
-  const expected = startDigest(parseSigningSecret(secret), id, timestamp).update(body).digest();
-  const signed = signatures.split(" ").some((signature) => isSignature(signature, expected));
-  return signed ? { ok: true, id } : refuse("mismatch");
+  const webhook = readWebhook((name) => headers[name], now);
+  if (typeof webhook === "string") return { ok: false, refusal: webhook };
+  const keys = [secrets].flat().map(parseSigningSecret);
+  const isSigned = keys.some((key) => isSignedWith(key, webhook, body));
+  return isSigned ? { ok: true, id: webhook.id } : { ok: false, refusal: "mismatch" };
 }
 
-function judgeTime(timestamp: string, now: number): WebhookRefusal | undefined {
-  if (!/^\d{1,12}$/.test(timestamp)) return "bad-timestamp";
-  const aheadMs = Number(timestamp) * 1000 - now;
-  if (aheadMs < -TOLERANCE_MS) return "too-old";
-  return aheadMs > TOLERANCE_MS ? "too-new" : undefined;
+function isSignedWith(
+  key: SigningKey,
+  { signedPrefix, signatures }: UnverifiedWebhook,
+  body: Uint8Array | string,
+): boolean {
+  const expected = createHmac("sha256", key).update(signedPrefix).update(body).digest();
+  return signatures.some((signature) => {
+    const given = Buffer.from(signature, "base64");
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
 }
 
 function startDigest(key: SigningKey, id: string, timestamp: string): Hmac {
   return createHmac("sha256", key).update(`${id}.${timestamp}.`);
-}
-
-/** Other versions (`v1a`) are skipped: a sender may send several. */
-function isSignature(text: string, expected: Buffer): boolean {
-  if (!text.startsWith("v1,")) return false;
-  const given = Buffer.from(text.slice(3), "base64");
-  return given.length === expected.length && timingSafeEqual(given, expected);
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === "string" && value !== "";
-}
-
-function refuse(refusal: WebhookRefusal): WebhookVerdict {
-  return { ok: false, refusal };
 }

@@ -4,7 +4,7 @@ import { notStarted } from "../deliver/attempt-result.ts";
 import { batch, create, pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { OK, type Sent, setup } from "./engine.testing.ts";
 import type { EngineOptions } from "./engine.ts";
-import type { EngineEvent } from "./events/engine-event.ts";
+import type { EngineEvent } from "./events.ts";
 
 const PATIENT = { totalBudgetMs: 86_400_000, jitterType: "NONE" } as const;
 const LIMITS = { attemptsAtOnce: 30, attemptsPerOrigin: 10 };

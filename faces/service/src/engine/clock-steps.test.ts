@@ -4,13 +4,13 @@ import { describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
 import type { NodeReport } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import { wrapped } from "../model/store-wrappers.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { pinnedTask, report, T0, TENANT } from "../stores/store.testing.ts";
 import { steppingClock } from "../time/stepping-clock.testing.ts";
 import { Engine, type EngineOptions } from "./engine.ts";
-import type { EngineEvent } from "./events/engine-event.ts";
+import type { EngineEvent } from "./events.ts";
 
 const HOUR_MS = 3_600_000;
 const YEAR_MS = 365 * 24 * HOUR_MS;

@@ -2,13 +2,14 @@
 import { resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
-import { DestinationRuntime } from "./destination/destination-runtime.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
 
 /** Every first attempt fails until the breaker of the destination opens. */
 async function opened(engine: Awaited<ReturnType<typeof setup>>) {
   const { clock, enqueue, sent, store } = engine;
-  for (let n = 0; n < 60; n++) enqueue();
+  // More than the default limit of 64.
+  for (let n = 0; n < 100; n++) enqueue();
   await clock.advance(1);
   const isOpen = async () =>
     (await store.getDestination(TENANT, DESTINATION))?.breakerState === "OPEN";

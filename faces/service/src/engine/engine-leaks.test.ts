@@ -14,7 +14,7 @@ import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { Deliver } from "./run/deliver-function.ts";
+import type { Deliver } from "./runner.ts";
 
 const SEEDS = 20;
 const STEPS = 250;

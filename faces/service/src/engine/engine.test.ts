@@ -95,14 +95,14 @@ describe("an engine", () => {
     enqueue({ destination: "quick" });
     await clock.advance(1);
     expect(sent.slice(before).map(({ task }) => task.destination)).toEqual(["quick"]);
-    expect(before).toBe(20);
+    expect(before).toBe(64);
   });
 
   it("opens the breaker of a failing destination, and probes it", async () => {
     const { clock, enqueue, sent, store } = await setup({ maxAttempts: 1 });
-    for (let n = 0; n < 60; n++) enqueue();
+    for (let n = 0; n < 100; n++) enqueue();
     await clock.advance(1);
-    while (sent.length < 40) {
+    while (sent.length < 90) {
       for (const { finish } of sent) finish(FAILED);
       await clock.advance(1);
       if ((await store.getDestination(TENANT, "https://example.com"))?.breakerState === "OPEN")

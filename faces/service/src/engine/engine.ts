@@ -6,8 +6,13 @@
  * A task goes from `TaskOperations` through the commit queue and the commit loop to the runner and
  * the delivery. Its settle returns through the same queue.
  */
-import type { Clock, Random, RetryBudgetDocument, SharedBudget } from "@redrive/core";
-import { messageOf } from "@redrive/core";
+import {
+  type Clock,
+  messageOf,
+  type Random,
+  type RetryBudgetDocument,
+  type SharedBudget,
+} from "@redrive/core";
 import type {
   CancelRequest,
   CancelResult,
@@ -22,36 +27,36 @@ import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
-import { codedStore, storeFailure } from "../model/store-wrappers/coded-store.ts";
-import { timedStore } from "../model/store-wrappers/timed-store.ts";
+import { codedStore, storeFailure, timedStore } from "../model/store-wrappers.ts";
 import type { NewTask, RetryTask } from "../model/task.ts";
-import { assertClock } from "../time/assert-clock.ts";
-import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
-import { settlesWithin } from "../time/settles-within.ts";
-import { StoreClock } from "../time/store-clock.ts";
-import type { TaskQueue } from "./commit/commit-queues.ts";
-import { SuspectTurn } from "./commit/suspect-turn.ts";
-import type { DestinationRuntime } from "./destination/destination-runtime.ts";
-import { Destinations, type ReadGuards } from "./destination/destinations.ts";
-import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
-import { type Hold, holdOf } from "./destination/lane-hold.ts";
-import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
-import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
-import { createShard, createShardBase, type EngineShard, type ShardBase } from "./engine-shard.ts";
-import { DocumentReports } from "./events/document-reports.ts";
-import { EngineEvents } from "./events/engine-events.ts";
-import { ClockWatch } from "./node/clock-watch.ts";
-import type { Phase } from "./node/node-state.ts";
-import type { StartTrace } from "./run/attempt-trace.ts";
-import type { Deliver } from "./run/deliver-function.ts";
-import type { FollowUp } from "./run/follow-up-tasks.ts";
-import { Runner, type RunnerParts } from "./run/runner.ts";
-import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
-import { SharedTurns } from "./schedule/shared-turns.ts";
-import { routesOf } from "./shard-routes.ts";
-import type { Slice } from "./slices.ts";
-import { type CancelledTask, TaskOperations } from "./task-operations.ts";
-import { TaskPlaces } from "./task-places.ts";
+import { settlesWithin } from "../time/deadline-timer.ts";
+import { assertClock, type ClockStatus, EngineTime, StoreClock } from "../time/engine-time.ts";
+import { CommitLoop } from "./commit-loop.ts";
+import { CommitQueue } from "./commit-queue.ts";
+import type { DestinationRuntime } from "./destination-runtime.ts";
+import { Destinations, type ReadGuards } from "./destinations.ts";
+import { DueScan } from "./due-scan.ts";
+import { DocumentReports, EngineEvents } from "./events.ts";
+import { Exchange } from "./exchange.ts";
+import { Fleet } from "./fleet.ts";
+import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./guard-saver.ts";
+import type { StartTrace } from "./held-claims.ts";
+import { type Hold, holdOf } from "./lanes.ts";
+import { Maintenance, type Slice } from "./maintenance.ts";
+import { ClockWatch, NodeLease, NodeState, OwnPartitions } from "./node.ts";
+import { Rescuer } from "./rescuer.ts";
+import { type Deliver, Runner, type RunnerParts } from "./runner.ts";
+import { Scheduler } from "./scheduler.ts";
+import { createServiceBudget, serviceBudgetOptions } from "./service-retry-budget.ts";
+import type { FollowUp } from "./settlement.ts";
+import { type AttemptSlots, attemptLimits } from "./slots.ts";
+import { StoreHealth } from "./store-health.ts";
+import {
+  type CancelledTask,
+  type DestinationChange,
+  DestinationChanges,
+  TaskOperations,
+} from "./task-operations.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -71,7 +76,7 @@ export interface EngineOptions {
   readonly maxClockStepMs?: number | undefined;
   /** A wall clock that is further behind engine time is refused. Default: 1 hour. */
   readonly maxClockAheadMs?: number | undefined;
-  /** How long before its due instant a task may be claimed. 0 to 1000 ms. Default: 8. */
+  /** How long before its due instant a task may be claimed. 0 to 1000 ms; 0: nothing is claimed ahead. Default: 8. */
   readonly claimAheadMs?: number | undefined;
   /** In a shared store, a second commit runs beside one if this many items wait. Default: that of the store, or 128. */
   readonly overlapItems?: number | undefined;
@@ -95,6 +100,12 @@ interface SavedState {
   readonly budgetText: string | undefined;
 }
 
+/**
+ * How long running attempts may finish when a service stops: longer than an attempt of the default policy
+ * (30 s). One that takes longer is aborted, and repeated by another node or after the restart.
+ */
+export const STOP_GRACE_MS = 35_000;
+
 /** How long a stopping engine waits for its last commits after the grace period. */
 const LAST_COMMITS_MS = 2000;
 
@@ -108,15 +119,7 @@ export class Engine {
   /** The retry budget of the whole service; undefined: off. */
   readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
-  readonly #time: EngineTime;
-  /** One for each shard of the store. A store that is not sharded is one shard. */
-  readonly #shards: readonly EngineShard[];
-  readonly #places: TaskPlaces;
-  readonly #guardSaver: GuardSaver;
-  readonly #queue: TaskQueue;
-  readonly #runner: Runner;
-  readonly #tasks: TaskOperations;
-  readonly #changes: DestinationChanges;
+  readonly #parts: EngineParts;
   #whenDrained: (() => void) | undefined;
 
   /**
@@ -136,116 +139,66 @@ export class Engine {
     return new Engine(options, { latestAt, storeClock, budgetText: budget?.text });
   }
 
-  private constructor(options: EngineOptions, { latestAt, storeClock, budgetText }: SavedState) {
-    const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
-    const { startTrace, retentionMs, deadLetterRetentionMs, overlapItems } = options;
-    const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
-    const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs, reference: storeClock };
-    const time = new EngineTime(clock, latestAt, limits);
-    const budgetOptions = serviceBudgetOptions(options.retryBudget);
-    const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
-    const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
-    const events = new EngineEvents(nodeId);
-    const { shards } = store;
-    const turns = new SharedTurns(attemptLimits(options));
-    const budget = { serviceBudget, budgetOptions };
-    const broken = (error: unknown) => this.#fail(error);
-    const { claimAheadMs } = options;
-    const own = { nodeId, leaseMs, claimAheadMs, broken };
-    const ofNode = { clock, time, events, turns, ...own, ...budget };
-    const bases = (shards?.stores ?? [store]).map((one, index) =>
-      createShardBase(ofNode, one, index, shards?.partitions[index]),
-    );
-    const [first] = bases as [ShardBase, ...ShardBase[]];
-    const fleetOf = (tenantId: string, name: string) =>
-      (bases[shards?.homeOf(tenantId, name) ?? 0] ?? first).fleet;
-    const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleetOf });
-    const isKnown = (tenantId: string, name: string) =>
-      destinations.find(tenantId, name) !== undefined;
-    const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
-    const reports = new DocumentReports(time, events);
-    const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
-      reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
-    );
-    const { baseOf, queue, schedule } = routesOf(bases, shards);
-    const base = { clock, time, random, events, reports, destinations, guardSaver, policies };
-    const shared = { queue, schedule, scheduler: schedule, followUp, ...base };
-    const nodeOf = (taskId: string) => baseOf(taskId).node;
-    const disableTarget: RunnerParts["disableTarget"] = (destination, targetUrl) =>
-      this.#disableTarget(destination, targetUrl);
-    const runner = new Runner({ deliver, nodeOf, disableTarget, startTrace, ...shared });
-    const kept = { clockWatch: new ClockWatch(time, events), retentionMs, deadLetterRetentionMs };
-    const suspectTurn = new SuspectTurn();
-    const coded = codedStore(store, (error) => first.health.recordFailure(error));
-    const ofShards = { runner, suspectTurn, storeClock, shards, overlapItems, ...kept, ...shared };
-    this.#shards = bases.map((one) => createShard(ofShards, one, () => this.#shards));
-    this.#places = new TaskPlaces(shards, this.#shards);
+  private constructor(options: EngineOptions, saved: SavedState) {
     this.#options = options;
-    this.#time = time;
-    this.serviceBudget = serviceBudget;
-    this.destinations = destinations;
-    this.attemptSlots = turns.slots;
-    this.#guardSaver = guardSaver;
-    this.events = events;
-    this.policies = policies;
-    this.reports = reports;
-    this.#queue = queue;
-    this.#runner = runner;
-    const { node } = first;
-    this.#tasks = new TaskOperations({ runner, node, placeOf: baseOf, ...shared });
-    this.#changes = new DestinationChanges({ node, store: coded, ...shared });
-  }
-
-  get #first(): EngineShard {
-    return this.#shards[0] as EngineShard;
-  }
-
-  #setPhase(phase: Phase): void {
-    for (const { node } of this.#shards) node.phase = phase;
+    const parts = connectParts(options, saved, {
+      fail: (error) => this.#fail(error),
+      disableTarget: (destination, targetUrl) => this.#disableTarget(destination, targetUrl),
+    });
+    this.#parts = parts;
+    this.events = parts.events;
+    this.policies = parts.policies;
+    this.reports = parts.reports;
+    this.destinations = parts.destinations;
+    this.attemptSlots = parts.scheduler.slots;
+    this.serviceBudget = parts.serviceBudget;
   }
 
   /** Loads the state of the store, and starts. */
   async start(): Promise<void> {
-    if (this.#first.node.phase !== "new")
+    if (this.#parts.node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     try {
-      await Promise.all(this.#shards.map(({ exchange }) => exchange.runOnce()));
-      await Promise.all(this.#shards.map(({ storeSync }) => storeSync.start()));
-      this.#setPhase("running");
-      await Promise.all(this.#shards.map(({ rescuer }) => rescuer.runOnce()));
+      await this.#parts.exchange.runOnce();
+      await this.#parts.dueScan.start();
+      this.#parts.node.phase = "running";
+      await this.#parts.rescuer.runOnce();
     } catch (error) {
       this.#end(error);
       throw error;
     }
-    for (const { exchange, maintenance } of this.#shards) {
-      exchange.start();
-      maintenance.start();
-    }
-    this.#queue.request();
+    this.#parts.exchange.start();
+    this.#parts.maintenance.start();
+    this.#parts.queue.request();
   }
 
   get nodeId(): string {
-    return this.#first.node.nodeId;
+    return this.#parts.node.nodeId;
   }
 
   /** False before the start, and once the engine stops or has failed. */
   isRunning(): boolean {
-    return this.#first.node.isRunning();
+    return this.#parts.node.isRunning();
+  }
+
+  /** False: its last commits have failed for some seconds. */
+  canCommit(): boolean {
+    return this.#parts.health.canCommit();
   }
 
   /** The byte for the partition in the id of a new task; undefined: any (see `partition.ts`). */
   partitionByte(tenantId: string, idempotencyKey: string | null): number | undefined {
-    return this.#places.byteFor(tenantId, idempotencyKey, this.#time.now());
+    return this.#parts.partitions.byteFor(tenantId, idempotencyKey, this.#parts.time.now());
   }
 
   /** Engine time. */
   now(): number {
-    return this.#time.now();
+    return this.#parts.time.now();
   }
 
   /** Adds work of other parts that is done in slices, every few seconds while the engine runs. */
   addMaintenance(slice: Slice): void {
-    this.#first.maintenance.add(slice);
+    this.#parts.maintenance.add(slice);
   }
 
   /** Resolves at the end of this turn of the event loop, for work that is done in slices. */
@@ -253,14 +206,19 @@ export class Engine {
     return new Promise((resolve) => this.#options.clock.endOfTurn(resolve));
   }
 
+  /** The live nodes of the fleet, this one included. */
+  nodes(): readonly string[] {
+    return this.#parts.fleet.nodes;
+  }
+
   /** How engine time relates to the wall clock. */
   clock(): ClockStatus {
-    return this.#time.status();
+    return this.#parts.time.status();
   }
 
   /** The number of claims whose attempt runs or starts soon. */
   underWay(): number {
-    return this.#runner.underWay();
+    return this.#parts.runner.underWay();
   }
 
   destination(tenantId: string, name: string): DestinationRuntime {
@@ -268,9 +226,8 @@ export class Engine {
   }
 
   /** The guard that holds the lane of a due task on this node; undefined: none does. */
-  holdOf({ tenantId, taskId, destination, lane, nextAttemptAt }: RetryTask): Hold | undefined {
-    const shard = this.#options.store.shards?.ofTask(taskId) ?? 0;
-    const waiting = this.destinations.find(tenantId, destination)?.lanesOf(shard)[lane];
+  holdOf({ tenantId, destination, lane, nextAttemptAt }: RetryTask): Hold | undefined {
+    const waiting = this.destinations.find(tenantId, destination)?.lanes[lane];
     const isHeld = waiting?.heldUntil === Number.POSITIVE_INFINITY;
     return isHeld && nextAttemptAt <= this.now() ? holdOf(waiting, nextAttemptAt) : undefined;
   }
@@ -282,16 +239,16 @@ export class Engine {
     done: (result: CreateResult) => void,
     failed: (error: unknown) => void,
   ): void {
-    this.#tasks.create(task, fingerprint, done, failed);
+    this.#parts.tasks.create(task, fingerprint, done, failed);
   }
 
   cancel(request: CancelRequest, task?: CancelledTask): Promise<CancelResult> {
-    return this.#tasks.cancel(request, task);
+    return this.#parts.tasks.cancel(request, task);
   }
 
   /** Makes a waiting task due now. Guards still apply. */
   retryNow(request: TaskRef): Promise<RetryNowResult> {
-    return this.#tasks.retryNow(request);
+    return this.#parts.tasks.retryNow(request);
   }
 
   /** Changes the pause or the document of a destination. */
@@ -299,42 +256,43 @@ export class Engine {
     tenantId: string,
     name: string,
     change: DestinationChange,
+    reason = "it was changed",
   ): Promise<DestinationRow> {
-    return this.#changes.make(tenantId, name, change);
+    return this.#parts.changes.make(tenantId, name, change, reason);
   }
 
   #disableTarget({ tenantId, name, delivery }: DestinationRuntime, targetUrl: string): void {
     if (isDisabled(delivery, targetUrl)) return;
-    const now = this.#time.now();
+    const now = this.#parts.time.now();
     const change = ({ document }: DestinationRow) => ({
       document: disableIn(document, targetUrl, now),
     });
     // The store has reported its failure. The next 410 of the target disables it.
-    this.#changes.make(tenantId, name, change).catch(() => {});
+    const reason = "a target responded 410 Gone and is disabled";
+    this.#parts.changes.make(tenantId, name, change, reason).catch(() => {});
   }
 
   /** Reports a failure of the store that a caller outside the engine has seen. */
   recordStoreFailure(error: unknown): void {
-    this.#first.health.recordFailure(error);
+    this.#parts.health.recordFailure(error);
   }
 
   /** Ends the engine at once. No result may be confirmed any more. */
   #fail(error: unknown): void {
-    if (this.#first.node.isStopped()) return;
+    if (this.#parts.node.isStopped()) return;
     this.#end(error);
     this.#whenDrained?.();
-    this.events.emit(this.#time.now(), { type: "node.failed", reason: messageOf(error) });
+    this.events.emit(this.#parts.time.now(), { type: "node.failed", reason: messageOf(error) });
     this.#options.onFatal?.(error);
   }
 
   #end(error: unknown): void {
-    this.#setPhase("stopped");
-    for (const { maintenance, exchange, commitLoop } of this.#shards) {
-      maintenance.stop();
-      exchange.stop();
-      commitLoop.close(storeFailure(error));
-    }
-    this.#runner.abort(error);
+    this.#parts.node.phase = "stopped";
+    this.#parts.maintenance.stop();
+    this.#parts.dueScan.stop();
+    this.#parts.exchange.stop();
+    this.#parts.commitLoop.close(storeFailure(error));
+    this.#parts.runner.abort(error);
   }
 
   /**
@@ -342,55 +300,128 @@ export class Engine {
    * the lease. It waits two more seconds for a store that fails or does not respond; attempts that
    * are not settled by then count as abandoned. Safe to call twice.
    */
-  async stop(graceMs = 30_000): Promise<void> {
-    if (!this.#first.node.isRunning()) return;
-    this.#setPhase("stopping");
-    for (const { exchange } of this.#shards) exchange.request();
+  async stop(graceMs = STOP_GRACE_MS): Promise<void> {
+    if (!this.#parts.node.isRunning()) return;
+    this.#parts.node.phase = "stopping";
+    this.#parts.exchange.request();
     const { clock } = this.#options;
     const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
-    const abort = () => this.#runner.abort(new Error("the service is stopping"));
+    const abort = () => this.#parts.runner.abort(new Error("the service is stopping"));
     const cancelGrace = clock.alarm(graceMs, abort);
     const cancelLast = clock.alarm(graceMs + LAST_COMMITS_MS, () => this.#whenDrained?.());
     await this.#drained();
     cancelGrace();
     cancelLast();
-    for (const { maintenance, exchange } of this.#shards) {
-      maintenance.stop();
-      exchange.stop();
-    }
-    if (this.#first.node.isStopped()) return;
+    this.#parts.maintenance.stop();
+    this.#parts.dueScan.stop();
+    this.#parts.exchange.stop();
+    if (this.#parts.node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
     if (!(await settlesWithin(clock, leftMs, this.#leave()))) {
-      this.#first.health.recordFailure(stopTimedOut());
+      this.#parts.health.recordFailure(stopTimedOut());
     }
-    if (this.#first.node.isStopped()) return;
-    this.#setPhase("stopped");
-    for (const { commitLoop } of this.#shards) commitLoop.close(stopped());
+    if (this.#parts.node.isStopped()) return;
+    this.#parts.node.phase = "stopped";
+    this.#parts.commitLoop.close(stopped());
   }
 
   /** Saves the guard state and removes the lease. A lease that is not removed lapses. */
   async #leave(): Promise<void> {
     const { store, nodeId } = this.#options;
-    const author = { now: this.#time.now(), nodeId };
-    await this.#guardSaver
+    const author = { now: this.#parts.time.now(), nodeId };
+    await this.#parts.guardSaver
       .saveAll(store, author)
-      .catch((error: unknown) => this.#first.health.recordFailure(error));
-    await Promise.all(this.#shards.map((shard) => shard.leave()));
+      .catch((error: unknown) => this.#parts.health.recordFailure(error));
+    await this.#parts.exchange.settled();
+    await store.retire(nodeId).catch(() => {});
   }
 
   /** Resolves once no claim is held and no item waits for a commit. */
   #drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#whenDrained = resolve;
-      for (const { commitLoop } of this.#shards) commitLoop.onIdle = () => this.#checkDrained();
+      this.#parts.commitLoop.onIdle = () => this.#checkDrained();
       this.#checkDrained();
     });
   }
 
   #checkDrained(): void {
-    const isIdle = this.#shards.every(({ commitLoop }) => commitLoop.isIdle());
-    if (this.#runner.heldCount() === 0 && isIdle) this.#whenDrained?.();
+    if (this.#parts.runner.isDone() && this.#parts.commitLoop.isIdle()) this.#whenDrained?.();
   }
+}
+
+/** What the parts of an engine call back. */
+interface EngineCallbacks {
+  readonly fail: (error: unknown) => void;
+  readonly disableTarget: RunnerParts["disableTarget"];
+}
+
+type EngineParts = ReturnType<typeof connectParts>;
+
+/** Creates the parts in the order in which a task passes them. */
+function connectParts(options: EngineOptions, saved: SavedState, callbacks: EngineCallbacks) {
+  const { store, retentionMs, deadLetterRetentionMs, overlapItems, claimAheadMs } = options;
+  const base = createNodeParts(options, saved, callbacks);
+  const known = { ...base, ...createKnowledge(base, options) };
+  const { time, events, health, partitions } = base;
+  const queue = new CommitQueue();
+  const scheduler = new Scheduler(attemptLimits(options), partitions, claimAheadMs);
+  const { deliver, startTrace, followUp = () => undefined } = options;
+  const { disableTarget } = callbacks;
+  const path = { ...known, queue, scheduler, followUp };
+  const runner = new Runner({ ...path, deliver, startTrace, disableTarget });
+  const commitLoop = new CommitLoop({ ...path, runner, overlapItems });
+  const coded = codedStore(store, (error) => health.recordFailure(error));
+  const tasks = new TaskOperations({ ...path, runner });
+  const changes = new DestinationChanges({ ...path, store: coded });
+
+  const rescuer = new Rescuer({ ...path, runner, commitLoop });
+  const dueScan = new DueScan(path);
+  const exchange = new Exchange({ ...path, storeClock: saved.storeClock, dueScan });
+  const clockWatch = new ClockWatch(time, events);
+  const duties = { exchange, rescuer, dueScan, clockWatch, retentionMs, deadLetterRetentionMs };
+  const maintenance = new Maintenance({ ...path, runner, ...duties });
+  return { ...path, runner, commitLoop, tasks, changes, ...duties, maintenance };
+}
+
+/** The node, and its place among the other nodes of the store. */
+function createNodeParts(
+  { clock, random, store, nodeId, ...options }: EngineOptions,
+  { latestAt, storeClock, budgetText }: SavedState,
+  { fail }: EngineCallbacks,
+) {
+  const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
+  const clockLimits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
+  const time = new EngineTime(clock, latestAt, { ...clockLimits, reference: storeClock });
+  const events = new EngineEvents(nodeId);
+  const reports = new DocumentReports(time, events);
+  const health = new StoreHealth(clock, time, events, fail);
+  const lease = new NodeLease({ clock, time, isExclusive: store.exclusive, leaseMs });
+  const node = new NodeState(nodeId, lease);
+  const partitions = new OwnPartitions(store.partitions);
+  const budgetOptions = serviceBudgetOptions(options.retryBudget);
+  const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
+  const place = { nodeId, partitions, leaseMs: lease.leaseMs, serviceBudget, budgetOptions };
+  const fleet = new Fleet(place, store.exclusive);
+  const ofNode = { clock, time, random, store, events, reports };
+  return { ...ofNode, health, lease, node, partitions, serviceBudget, fleet };
+}
+
+/** What the node knows of destinations and policies. */
+function createKnowledge(
+  base: ReturnType<typeof createNodeParts>,
+  { store, random }: EngineOptions,
+) {
+  const { time, serviceBudget, fleet, reports } = base;
+  const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
+  const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleet });
+  const isKnown = (tenantId: string, name: string) =>
+    destinations.find(tenantId, name) !== undefined;
+  const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
+  const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
+    reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
+  );
+  return { destinations, guardSaver, policies };
 }
 
 function savedGuardsOf({ documents }: Store): ReadGuards {

@@ -1,9 +1,8 @@
 /** Tests of one node's exchange: what it reports, and what it does with the response. */
 import { describe, expect, it } from "vitest";
-import type { Batch } from "../model/batch.ts";
 import type { NodeReport, Renewal } from "../model/node-report.ts";
-import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import type { DueQuery, Store } from "../model/store.ts";
+import { wrapped } from "../model/store-wrappers.ts";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import type { Engine } from "./engine.ts";
 import { fleet } from "./fleet.testing.ts";
@@ -14,7 +13,6 @@ const BOTH = ["node-1", "node-2"];
 async function node(document: object = {}) {
   const { clock, boot, enqueue, store, storeOf } = await fleet([], { document });
   const reports: NodeReport[] = [];
-  const commits: Batch[] = [];
   const test: { change: (renewal: Renewal, report: NodeReport) => Partial<Renewal> } = {
     change: () => ({}),
   };
@@ -22,12 +20,23 @@ async function node(document: object = {}) {
   const slotsUsed: number[] = [];
   let booted: Engine | undefined;
   const inner = storeOf("node-1");
+  const reads: DueQuery[] = [];
+  const followed: (readonly number[])[] = [];
+  let isStalled = false;
   const engine = await boot(
     "node-1",
     wrapped<Store>(inner, {
-      commit: (batch) => {
-        commits.push(batch);
-        return inner.commit(batch);
+      dueLanes: (query) => {
+        reads.push(query);
+        return isStalled ? new Promise(() => {}) : inner.dueLanes(query);
+      },
+      onWakeUp: (listener) => {
+        const wakeUps = inner.onWakeUp(listener);
+        const follow = (partitions: readonly number[]) => {
+          followed.push(partitions);
+          wakeUps.follow(partitions);
+        };
+        return { ...wakeUps, follow };
       },
       renew: async (report) => {
         reports.push(report);
@@ -46,39 +55,39 @@ async function node(document: object = {}) {
     await store.retire("nobody");
     await clock.advance(50);
   };
-  return { clock, engine, enqueue, reports, slotsUsed, commits, test, last, exchange, boot };
+  /** Reads of what is due do not end any more. */
+  const stall = () => {
+    isStalled = true;
+  };
+  const asked = { reports, reads, followed, slotsUsed, last };
+  return { clock, engine, enqueue, ...asked, test, exchange, boot, stall };
 }
 
 describe("an exchange", () => {
-  it("leaves the hints of partitions that it shows to be lost to their new node", async () => {
-    const { test, exchange, last } = await node();
-    const hints = Array.from({ length: 64 }, (_, partition) => ({
-      hintId: String(partition),
-      tenantId: TENANT,
-      destination: DESTINATION,
-      lane: "first" as const,
-      partition,
-      dueAt: 0,
-    }));
-    test.change = () => ({ nodes: BOTH, hints });
-    await exchange();
+  it("reads what is due in partitions that it shows to be gained, and waits for nothing but the store", async () => {
+    const { test, exchange, reads, reports, clock, stall } = await node();
     test.change = () => ({ nodes: BOTH });
-    const { partitions, handledHints } = last();
-    expect(partitions).toHaveLength(32);
-    expect(handledHints.map(Number)).toEqual(partitions);
+    await exchange();
+    stall();
+    test.change = () => ({});
+    const before = reads.length;
+    await exchange();
+    await exchange();
+    const first = reads[before];
+    expect(first?.from).toBe(Number.NEGATIVE_INFINITY);
+    expect(first?.partitions).toHaveLength(32);
+    const renewed = reports.length;
+    await clock.advance(4500);
+    expect(reports.length - renewed).toBeGreaterThanOrEqual(4);
+    // One read at a time.
+    expect(reads.length).toBe(before + 1);
   });
 
-  it("tells the new node of a lost partition about the latest tasks in it", async () => {
-    const { clock, engine, test, exchange, enqueue, commits, last } = await node();
-    const scheduledAt = clock.now() + 5000;
-    for (let n = 0; n < 20; n++) await enqueue(engine, { idempotencyKey: `key-${n}`, scheduledAt });
+  it("follows the wake-ups of its partitions only", async () => {
+    const { test, exchange, followed } = await node();
     test.change = () => ({ nodes: BOTH });
     await exchange();
-    await exchange();
-    const hints = commits.flatMap((commit) => commit.hints);
-    expect(hints.length).toBeGreaterThan(0);
-    expect(hints.every(({ dueAt }) => dueAt === scheduledAt)).toBe(true);
-    expect(hints.some(({ partition }) => last().partitions.includes(partition))).toBe(false);
+    expect(followed.map((partitions) => partitions.length)).toEqual([64, 32]);
   });
 
   it("drops the tokens that were reserved before the lease ended", async () => {

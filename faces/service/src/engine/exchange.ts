@@ -1,31 +1,25 @@
 /**
  * Exchange: renews the node's lease, and exchanges with the other nodes of a fleet through the store:
- * which nodes live, shares of limits, and hints about tasks. About once a second in a shared store, and
- * at once if a task waits for a share or another node has left a hint.
+ * which nodes live, and shares of limits. About once a second in a shared store, and at once if a task
+ * waits for a share or the nodes have changed. It waits for nothing but the store, so that no other work
+ * costs the node its lease. Wake-ups of other nodes arrive here as well.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import type { LaneDue } from "../model/lane-due.ts";
-import type { DestinationReport, DueHint, NodeReport, Renewal } from "../model/node-report.ts";
+import type { LaneDue, WakeUp, WakeUps } from "../model/lane-due.ts";
+import type { DestinationReport, NodeReport, Renewal } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
-import type { EngineTime } from "../time/engine-time.ts";
-import type { StoreClock } from "../time/store-clock.ts";
-import type { CommitQueue } from "./commit/commit-queue.ts";
-import type { DestinationRuntime } from "./destination/destination-runtime.ts";
-import type { Destinations } from "./destination/destinations.ts";
-import { shareOf } from "./destination/fleet-report.ts";
-import type { DocumentReports } from "./events/document-reports.ts";
-import { onEngineTime, useEqualParts } from "./exchange-of-shard.ts";
-import type { Fleet, HomeDestinations } from "./fleet.ts";
-import type { NodeLease } from "./node/node-lease.ts";
-import type { NodeState } from "./node/node-state.ts";
-import type { OwnPartitions } from "./node/own-partitions.ts";
-import type { StoreHealth } from "./node/store-health.ts";
-import type { Schedule, Scheduler } from "./schedule/scheduler.ts";
-import type { StoreSync } from "./store-sync.ts";
+import type { EngineTime, StoreClock } from "../time/engine-time.ts";
+import type { CommitQueue } from "./commit-queue.ts";
+import type { DestinationRuntime } from "./destination-runtime.ts";
+import type { Destinations } from "./destinations.ts";
+import type { DueScan } from "./due-scan.ts";
+import type { DocumentReports } from "./events.ts";
+import { type Fleet, shareOf } from "./fleet.ts";
+import type { NodeLease, NodeState, OwnPartitions } from "./node.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { StoreHealth } from "./store-health.ts";
 
-export interface ExchangeParts {
-  /** The store is one of several shards. */
-  readonly isShard: boolean;
+interface ExchangeParts {
   readonly clock: Clock;
   readonly time: EngineTime;
   readonly store: Store;
@@ -36,12 +30,9 @@ export interface ExchangeParts {
   readonly fleet: Fleet;
   readonly partitions: OwnPartitions;
   readonly destinations: Destinations;
-  /** Those whose shares the store of this exchange grants. */
-  readonly homeDestinations: HomeDestinations;
   readonly scheduler: Scheduler;
-  readonly schedule: Schedule;
   readonly queue: CommitQueue;
-  readonly storeSync: StoreSync;
+  readonly dueScan: DueScan;
   readonly reports: DocumentReports;
   readonly health: StoreHealth;
 }
@@ -49,6 +40,9 @@ export interface ExchangeParts {
 /** Nodes of a fleet exchange this often, and at most every `MIN_GAP_MS` on request. */
 const INTERVAL_MS = 1000;
 const MIN_GAP_MS = 20;
+
+/** A node that is the last one keeps its partitions for so long, although it cannot commit. */
+const MIN_STAY_MS = 30_000;
 
 type Reported = readonly (readonly [DestinationRuntime, DestinationReport])[];
 
@@ -60,13 +54,15 @@ export class Exchange {
   #running: Promise<void> | undefined;
   #isRequested = false;
   #startedMs = Number.NEGATIVE_INFINITY;
-  #handledHints: readonly string[] = [];
   #round = 0;
   /** The last exchange failed. */
   isFailing = false;
   #cancel: Cancel | undefined;
-  #stopHints: (() => void) | undefined;
+  #wakeUps: WakeUps | undefined;
   #isStopped = false;
+  /** This node gives its partitions up, because it cannot commit. */
+  #isGivingUp = false;
+  #staysUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ExchangeParts) {
     this.#parts = parts;
@@ -75,16 +71,17 @@ export class Exchange {
 
   /** Repeats the exchange in a shared store. In an exclusive one, the maintenance renews the lease. */
   start(): void {
-    const { store } = this.#parts;
+    const { store, partitions } = this.#parts;
     if (store.exclusive) return;
-    this.#stopHints = store.onHint((lanes) => this.#onHint(lanes));
+    this.#wakeUps = store.onWakeUp((wakeUp) => this.#onWakeUp(wakeUp));
+    this.#wakeUps.follow(partitions.list);
     this.#arm(INTERVAL_MS);
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#cancel?.();
-    this.#stopHints?.();
+    this.#wakeUps?.stop();
   }
 
   /** Resolves when no report is under way. After `retire`, the store would reject it. */
@@ -114,90 +111,85 @@ export class Exchange {
   runOnce(): Promise<void> {
     this.#running ??= this.#exchange().finally(() => {
       this.#running = undefined;
-      const isSharing = !this.#parts.store.exclusive && this.#stopHints !== undefined;
+      const isSharing = !this.#parts.store.exclusive && this.#wakeUps !== undefined;
       if (isSharing) this.#arm(this.#isRequested ? this.#gapMs() : INTERVAL_MS);
     });
     return this.#running;
   }
 
   async #exchange(): Promise<void> {
-    const { clock, time, store, storeClock, lease, fleet, node, queue, scheduler } = this.#parts;
+    const { clock, time, store, storeClock, lease, fleet, node, queue } = this.#parts;
     this.#startedMs = clock.monotonicMs();
     this.#isRequested = false;
     const reported = fleet.takeReports(time.now());
     const documents = reported.map(([{ row }]) => row.document);
     const requested = lease.request();
-    const recent = scheduler.recent.take();
     try {
-      const response = await store.renew(this.#reportOf(reported));
+      const renewal = await store.renew(this.#reportOf(reported));
       this.isFailing = false;
-      const renewal = onEngineTime(this.#parts, response);
       storeClock?.record(renewal.now, requested.monotonicMs);
       if (storeClock !== undefined) time.followReading();
       const wasCertain = lease.isCertain();
       lease.record(requested, renewal.wasLapsed);
       if (!wasCertain && node.isRunning()) queue.request();
-      await this.#apply(renewal, reported, documents, recent);
+      this.#apply(renewal, reported, documents);
     } catch (error) {
       this.isFailing = true;
-      // They are still recent.
-      scheduler.recent.addAll(recent);
       fleet.restoreReports(reported.map(([destination]) => destination));
-      useEqualParts(this.#parts, reported);
       throw error;
     }
   }
 
+  /**
+   * A node that renews its lease but cannot commit would keep its partitions, and nobody would send their
+   * tasks. It leaves them to the others, if there are any, and tries again later.
+   */
+  #givesUp(): boolean {
+    const { clock, health, fleet } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    if (health.canCommit()) this.#isGivingUp = false;
+    else if (!this.#isGivingUp) this.#isGivingUp = fleet.hasOthers && nowMs >= this.#staysUntilMs;
+    else if (!fleet.hasOthers) {
+      // All nodes have given up.
+      this.#isGivingUp = false;
+      this.#staysUntilMs = nowMs + MIN_STAY_MS;
+    }
+    return this.#isGivingUp;
+  }
+
   #reportOf(reported: Reported): NodeReport {
-    const { time, node, lease, fleet, partitions } = this.#parts;
+    const { time, node, lease, fleet } = this.#parts;
     return {
       nodeId: node.nodeId,
       round: ++this.#round,
       now: time.now(),
       leaseMs: lease.leaseMs,
-      isLeaving: node.phase === "stopping",
+      isLeaving: node.phase === "stopping" || this.#givesUp(),
       takesAll: fleet.isAlone,
-      partitions: partitions.list,
-      handledHints: this.#handledHints,
       destinations: reported.map(([, report]) => report),
     };
   }
 
-  async #apply(
-    renewal: Renewal,
-    reported: Reported,
-    documents: Documents,
-    recent: readonly LaneDue[],
-  ): Promise<void> {
-    const { store, fleet, homeDestinations, time, scheduler } = this.#parts;
+  #apply(renewal: Renewal, reported: Reported, documents: Documents): void {
+    const { store, fleet, partitions, destinations, time, dueScan } = this.#parts;
     if (store.exclusive) return;
     const now = time.now();
     fleet.followBudgets(now);
-    if (renewal.wasLapsed) fleet.dropShares(homeDestinations);
+    if (renewal.wasLapsed) fleet.dropShares(destinations);
     this.#applyShares(renewal, reported, documents);
-    const { isChanged, gained, hasLost } = fleet.follow(renewal, homeDestinations, now);
-    this.#applyHints(renewal.hints);
+    const { isChanged, gained, hasLost } = fleet.follow(renewal, destinations, now);
     // This node has become one of several, or the only one: the store must know at once.
     if (isChanged && renewal.takesAll !== fleet.isAlone) this.request();
-    if (hasLost) this.#forgetForeign([...recent, ...scheduler.recent.take()]);
-    this.#parts.storeSync.addGained(gained);
-    await this.#parts.storeSync.loadGained();
+    if (hasLost) this.#forgetForeign();
+    if (gained.length > 0 || hasLost) this.#wakeUps?.follow(partitions.list);
+    if (gained.length > 0) dueScan.readGained(gained);
   }
 
-  /** Hints of a partition that this node has just lost stay for the node that leases it now. */
-  #applyHints(hints: readonly DueHint[]): void {
-    const { partitions } = this.#parts;
-    const own = hints.filter(({ partition }) => partitions.has(partition));
-    this.#handledHints = own.map(({ hintId }) => hintId);
-    if (own.length === 0) return;
-    this.#expect(own);
-    // There may be more than one exchange returns.
-    this.request();
-  }
-
-  #onHint(lanes: readonly LaneDue[] | null): void {
-    if (lanes === null) this.request();
-    else this.#expect(lanes);
+  #onWakeUp(wakeUp: WakeUp): void {
+    if (wakeUp === "unreadable") this.#parts.health.recordUnreadableMessage();
+    else if (wakeUp === "nodes-changed") this.request();
+    else if (wakeUp === "lost") this.#parts.dueScan.readAll();
+    else this.#expect(wakeUp);
   }
 
   /** The scheduler ignores lanes of partitions that this node does not lease. */
@@ -206,13 +198,13 @@ export class Exchange {
     const own = lanes.filter(({ partition }) => partitions.has(partition));
     for (const { tenantId, destination, lane, partition, dueAt } of own) {
       const found = destinations.getOrCreate(tenantId, destination);
-      scheduler.expectDueAt(scheduler.lanesOf(found)[lane], dueAt, partition);
+      scheduler.expectDueAt(found.lanes[lane], dueAt, partition);
     }
     if (own.length > 0 && node.isRunning()) queue.request();
   }
 
   #applyShares({ destinations: shares }: Renewal, reported: Reported, documents: Documents): void {
-    const { time, schedule, queue, reports } = this.#parts;
+    const { time, scheduler, queue, reports } = this.#parts;
     const now = time.now();
     for (const [index, [destination, report]] of reported.entries()) {
       const share = shares[index];
@@ -229,20 +221,16 @@ export class Exchange {
       else this.request();
       // The calls of all nodes may have opened the breaker.
       if (destination.changedRow() !== null) queue.addChanged(destination);
-      schedule.unblock(destination, now);
+      scheduler.unblock(destination, now);
     }
     if (reported.length > 0) queue.request();
   }
 
-  /**
-   * The node that leases a partition now has loaded its tasks, but maybe before this node has stored
-   * the most recent ones. It gets hints about those.
-   */
-  #forgetForeign(recent: readonly LaneDue[]): void {
-    const { destinations, scheduler, partitions, queue } = this.#parts;
+  /** The node that leases a partition now has read what is due there, or does so soon. */
+  #forgetForeign(): void {
+    const { destinations, scheduler } = this.#parts;
     for (const destination of destinations.values()) {
-      scheduler.forgetForeign(Object.values(scheduler.lanesOf(destination)));
+      scheduler.forgetForeign(Object.values(destination.lanes));
     }
-    for (const lane of recent) if (!partitions.has(lane.partition)) queue.addHint(lane);
   }
 }

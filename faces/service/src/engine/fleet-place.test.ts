@@ -1,11 +1,11 @@
-/** Tests of the place of a node in its fleet: who sweeps, and how retry budgets are divided. */
+/** Tests of the place of a node in its fleet: who removes unused rows, and how retry budgets are divided. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { T0, TENANT } from "../stores/store.testing.ts";
 import { EngineTime } from "../time/engine-time.ts";
-import { Destinations } from "./destination/destinations.ts";
+import { Destinations } from "./destinations.ts";
 import { Fleet } from "./fleet.ts";
-import { OwnPartitions } from "./node/own-partitions.ts";
+import { OwnPartitions } from "./node.ts";
 
 const WINDOW_MS = 10_000;
 const LEASE_MS = 4000;
@@ -17,9 +17,9 @@ function fleetOf(nodeId: string) {
   const partitions = new OwnPartitions(64);
   const fleet = new Fleet({ nodeId, partitions, leaseMs: LEASE_MS, ...budget }, false);
   const time = new EngineTime(virtualClock(T0), 0);
-  const destinations = new Destinations(time, seededRandom("d"), { fleetOf: () => fleet });
+  const destinations = new Destinations(time, seededRandom("d"), { fleet });
   const follow = (nodes: readonly string[], now: number) => {
-    const rest = { now, wasLapsed: false, takesAll: nodes.length === 1, hints: [] };
+    const rest = { now, wasLapsed: false, takesAll: nodes.length === 1 };
     fleet.follow({ ...rest, nodes, destinations: [] }, destinations, now);
   };
   return {
@@ -83,7 +83,7 @@ describe("a node of a fleet", () => {
     expect(retries("idle", T0 + 120_000)).toBe(10);
   });
 
-  it("sweeps, and no other one does", () => {
+  it("removes unused rows, and no other one does", () => {
     const nodes = ["node-1", "node-2", "node-3"];
     const sweepers = nodes.filter((nodeId) => {
       const { fleet, follow } = fleetOf(nodeId);

@@ -3,8 +3,8 @@ import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { NodeReport } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
-import { DESTINATION, TENANT } from "../stores/store.testing.ts";
+import { wrapped } from "../model/store-wrappers.ts";
+import { batch, DESTINATION, TENANT } from "../stores/store.testing.ts";
 import type { Engine } from "./engine.ts";
 import { fleet } from "./fleet.testing.ts";
 
@@ -212,6 +212,122 @@ describe("the breaker of a destination", () => {
     for (const engine of engines) await enqueue(engine, options);
     await clock.advance(3000);
     expect(sent).toHaveLength(before);
+  });
+});
+
+describe("a node that renews its lease but cannot commit", () => {
+  /** Its commits hang like those of a node whose connections to one server of several are cut. */
+  async function failingNode() {
+    const bench = await fleet(["node-1"]);
+    const { clock, storeOf, boot, engines } = bench;
+    const inner = storeOf("node-2");
+    const state = { isFailing: false };
+    const commit: Store["commit"] = (batch) =>
+      state.isFailing ? Promise.reject(new Error("no commit")) : inner.commit(batch);
+    const second = await boot("node-2", wrapped<Store>(inner, { commit }));
+    await clock.advance(2000);
+    return { ...bench, state, first: engines[0] as Engine, second };
+  }
+
+  it("leaves its partitions to the others within seconds, is not ready, and returns", async () => {
+    const { clock, first, second, enqueue, sent, state } = await failingNode();
+    state.isFailing = true;
+    // Later than at once: the node that stores a task would send it itself.
+    const soon = () => ({ scheduledAt: clock.now() + 100 });
+    for (let n = 0; n < 60; n++) await enqueue(first, { idempotencyKey: `key-${n}`, ...soon() });
+    await clock.advance(10_000);
+    expect(new Set(sent.map(({ taskId }) => taskId)).size).toBe(60);
+    expect(sent.every(({ nodeId }) => nodeId === "node-1")).toBe(true);
+    expect([first.canCommit(), second.canCommit()]).toEqual([true, false]);
+    expect(first.nodes()).toEqual(["node-1"]);
+    state.isFailing = false;
+    await clock.advance(40_000);
+    expect([...first.nodes()].sort()).toEqual(["node-1", "node-2"]);
+    for (let n = 60; n < 120; n++) await enqueue(first, { idempotencyKey: `key-${n}`, ...soon() });
+    await clock.advance(2000);
+    expect(sent).toHaveLength(120);
+    expect(new Set(sent.slice(60).map(({ nodeId }) => nodeId)).size).toBe(2);
+    expect(second.canCommit()).toBe(true);
+  });
+
+  it("never holds a task for longer than some seconds while it tries again", async () => {
+    const { clock, first, enqueue, sent, state } = await failingNode();
+    state.isFailing = true;
+    const started = clock.now();
+    let created = 0;
+    for (; clock.now() < started + 180_000; created++) {
+      const scheduledAt = clock.now() + 100;
+      await enqueue(first, { idempotencyKey: `key-${created}`, scheduledAt });
+      await clock.advance(500);
+    }
+    await clock.advance(12_000);
+    const ids = new Set(sent.map(({ taskId }) => taskId));
+    expect(ids.size).toBe(created);
+    const times = sent.map(({ at }) => at).toSorted((a, b) => a - b);
+    const gaps = times.slice(1).map((at, index) => at - (times[index] ?? at));
+    expect(Math.max(...gaps)).toBeLessThan(10_000);
+  });
+
+  it("keeps its partitions if all nodes fail, and sends what waits once they recover", async () => {
+    const state = { isFailing: false };
+    const bench = await fleet([]);
+    const { clock, storeOf, boot, enqueue, store, sent } = bench;
+    const open = (nodeId: string) => {
+      const inner = storeOf(nodeId);
+      const commit: Store["commit"] = (batch) =>
+        state.isFailing ? Promise.reject(new Error("no commit")) : inner.commit(batch);
+      return boot(nodeId, wrapped<Store>(inner, { commit }));
+    };
+    const first = await open("node-1");
+    await open("node-2");
+    await clock.advance(2000);
+    const scheduledAt = clock.now() + 5000;
+    for (let n = 0; n < 20; n++) await enqueue(first, { idempotencyKey: `key-${n}`, scheduledAt });
+    state.isFailing = true;
+    await clock.advance(120_000);
+    expect(sent).toEqual([]);
+    state.isFailing = false;
+    await clock.advance(10_000);
+    expect(sent).toHaveLength(20);
+    expect(await store.query.count(TENANT)).toEqual({ SUCCEEDED: 20 });
+  });
+});
+
+describe("a commit that ends long after it was given up", () => {
+  it("holds its claims only until the node compares them with its own, and its task is sent once", async () => {
+    const { clock, engines, enqueue, store, sent, get } = await fleet(["node-1"]);
+    const [engine] = engines as [Engine];
+    const taskId = await enqueue(engine, { scheduledAt: clock.now() + 600_000 });
+    await clock.advance(70_000);
+    // The server ends a commit of this node, without a connection to tell it.
+    const { nodeId } = engine;
+    const all = { tenantId: TENANT, destination: DESTINATION, lane: "first" } as const;
+    const partitions = Array.from({ length: store.partitions }, (_, partition) => partition);
+    const limits = { limit: 9, aheadMs: 600_000, aheadLimit: 9, version: 0 };
+    const claim = { ...all, ...limits, partitions };
+    await store.commit(batch({ now: clock.now(), nodeId, claims: [claim] }));
+    expect((await get(taskId))?.status).toBe("IN_FLIGHT");
+    await clock.advance(65_000);
+    expect((await get(taskId))?.status).toBe("PENDING");
+    await clock.advance(600_000);
+    expect(sent).toHaveLength(1);
+    expect((await get(taskId))?.status).toBe("SUCCEEDED");
+  });
+});
+
+describe("a destination that a node pauses while it is alone", () => {
+  it("is resumed at that node by one that has joined since", async () => {
+    const { clock, engines, enqueue, boot, sent } = await fleet(["node-1"]);
+    const [first] = engines as [Engine];
+    await clock.run(first.changeDestination(TENANT, DESTINATION, { pausedAt: clock.now() }));
+    for (let n = 0; n < 20; n++) await enqueue(first, { idempotencyKey: `key-${n}` });
+    await clock.advance(3000);
+    expect(sent).toEqual([]);
+    const second = await boot("node-2");
+    await clock.run(second.changeDestination(TENANT, DESTINATION, { pausedAt: null }));
+    await clock.advance(5000);
+    expect(sent).toHaveLength(20);
+    expect(new Set(sent.map(({ nodeId }) => nodeId)).size).toBe(2);
   });
 });
 

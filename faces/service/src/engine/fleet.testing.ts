@@ -4,10 +4,9 @@ import { notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
-import { namesOf, wrapped } from "../model/store-wrappers/wrapped.ts";
+import { namesOf, wrapped } from "../model/store-wrappers.ts";
 import type { NewTask } from "../model/task.ts";
-import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
-import { shardedStore } from "../stores/sharded/sharded-store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
 import { batch, DESTINATION, newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
 
@@ -24,8 +23,7 @@ export interface FleetOptions {
   /** How long an attempt takes. Default: 20 ms. */
   readonly durationMs?: number | (() => number);
   readonly outcome?: Outcome;
-  /** The number of shards of the store. Default: it is not sharded. */
-  readonly shards?: number;
+  readonly retentionMs?: number;
 }
 
 type Call = (...args: readonly unknown[]) => unknown;
@@ -36,7 +34,7 @@ function answering(inner: Store, answer: (call: () => unknown) => unknown): Stor
     const changes: Record<string, Call> = {};
     for (const name of namesOf(part)) {
       const value = part[name];
-      if (typeof value !== "function" || name === "onHint" || name === "close") continue;
+      if (typeof value !== "function" || name === "onWakeUp" || name === "close") continue;
       changes[String(name)] = (...args) => answer(() => (part[name] as Call)(...args));
     }
     return wrapped(part, changes as Partial<Part>);
@@ -47,29 +45,15 @@ function answering(inner: Store, answer: (call: () => unknown) => unknown): Stor
 export async function fleet(names: readonly string[], options: FleetOptions = {}) {
   const { durationMs = 20, outcome = statusOutcome(200) } = options;
   const clock = virtualClock(T0);
-  /** The numbers of shards that reject every call. */
-  const down = new Set<number>();
-  const memories = Array.from({ length: options.shards ?? 1 }, () =>
-    memoryStore({ exclusive: false, clock }),
-  );
-  const [memory] = memories as [MemoryStore, ...MemoryStore[]];
-  const breakable = (inner: Store, shard: number): Store =>
-    answering(inner, (call) => (down.has(shard) ? Promise.reject(new Error("down")) : call()));
-  const store: Store =
-    options.shards === undefined ? memory : shardedStore(memories.map(breakable), { clock });
+  const store: Store = memoryStore({ exclusive: false, clock });
   const killed = new Set<string>();
   const sent: FleetSent[] = [];
   let inFlight = 0;
   let maxInFlight = 0;
 
   /** A node that was killed gets no more results. */
-  const storeOf = (nodeId: string): Store => {
-    const living = (inner: Store) =>
-      answering(inner, (call) => (killed.has(nodeId) ? new Promise(() => {}) : call()));
-    const { shards } = store;
-    if (shards === undefined) return living(store);
-    return wrapped(living(store), { shards: { ...shards, stores: shards.stores.map(living) } });
-  };
+  const storeOf = (nodeId: string): Store =>
+    answering(store, (call) => (killed.has(nodeId) ? new Promise(() => {}) : call()));
 
   const boot = async (nodeId: string, nodeStore: Store = storeOf(nodeId)) => {
     const engine = await Engine.open({
@@ -77,6 +61,7 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
       random: seededRandom(nodeId),
       store: nodeStore,
       nodeId,
+      ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
       deliver: ({ taskId, attemptNumber }, { signal }, done) => {
         if (killed.has(nodeId)) return;
         sent.push({ at: clock.now(), nodeId, taskId, attemptNumber });
@@ -131,9 +116,6 @@ export async function fleet(names: readonly string[], options: FleetOptions = {}
   return {
     clock,
     store,
-    /** The store behind each shard. */
-    memories,
-    down,
     engines,
     boot,
     storeOf,

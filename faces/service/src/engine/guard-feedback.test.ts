@@ -8,7 +8,7 @@ import {
   type Throttle,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { DestinationRuntime } from "./destination/destination-runtime.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
 
 const NOW = 1_000_000;
 const policy = resolvePolicy({});

@@ -3,7 +3,7 @@ import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import type { EngineEvent } from "./events/engine-event.ts";
+import type { EngineEvent } from "./events.ts";
 
 const RETRY_AFTER_100_MS = { initialDelayMs: 100, maxDelayMs: 100, jitterType: "NONE" } as const;
 const ONE_PER_SECOND = { rate: { perSecond: 1, burst: 1 }, breaker: false };

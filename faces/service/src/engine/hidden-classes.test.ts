@@ -15,7 +15,7 @@ import type { Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { EngineEvent } from "./events/engine-event.ts";
+import type { EngineEvent } from "./events.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-classes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,7 +3,7 @@ import { seededRandom, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers/wrapped.ts";
+import { wrapped } from "../model/store-wrappers.ts";
 import { laneOf } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import {

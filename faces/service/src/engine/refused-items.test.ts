@@ -13,7 +13,7 @@ import { memoryStore } from "../stores/memory/memory-store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { EngineEvent } from "./events/engine-event.ts";
+import type { EngineEvent } from "./events.ts";
 
 /** SQLite refuses a fraction in a column of integers. */
 const BAD_AT = T0 + 0.5;
@@ -146,7 +146,7 @@ describe("a settle whose every form is refused", () => {
     const inner = strictMemory();
     const isBad = ({ settles }: Batch) => settles.some(({ taskId }) => taskId === bad);
     let bad = "";
-    const { clock, counts, events, enqueue, get } = await setup({
+    const { clock, counts, events, enqueue, get, engine } = await setup({
       ...inner,
       commit: (batch) =>
         isBad(batch) ? Promise.reject(new StoreRefusedError("never")) : inner.commit(batch),
@@ -162,6 +162,13 @@ describe("a settle whose every form is refused", () => {
     const { task } = enqueue({ createdAt: clock.now(), scheduledAt: clock.now() });
     await clock.advance(1000);
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED" });
+    let isStopped = false;
+    void engine.stop().then(() => {
+      isStopped = true;
+    });
+    // A stop does not wait for it.
+    await clock.advance(100);
+    expect(isStopped).toBe(true);
   });
 });
 

@@ -4,7 +4,7 @@ import { setup } from "./engine.testing.ts";
 
 it("a new task is sent when it is due, although a load takes longer than the horizon", async () => {
   const { clock, store, sent, enqueue } = await setup();
-  store.nextDue = () => new Promise(() => {});
+  store.dueLanes = () => new Promise(() => {});
   await clock.advance(30 * 60_000);
   const dueAt = clock.now() + 5000;
   enqueue({ scheduledAt: dueAt });

@@ -1,45 +1,43 @@
 /** Task operations: creates, cancels and retries single tasks through the commit queue. */
-import type {
-  CancelRequest,
-  CancelResult,
-  CreateResult,
-  RetryNowResult,
-  TaskRef,
+import {
+  type CancelRequest,
+  type CancelResult,
+  type CreateResult,
+  EMPTY_BATCH,
+  type RetryNowResult,
+  type TaskRef,
 } from "../model/batch.ts";
-import { stopped } from "../model/errors.ts";
-import { storeFailure } from "../model/store-wrappers/coded-store.ts";
+import { type DestinationRow, isOpen } from "../model/destination-row.ts";
+import { serviceError, stopped } from "../model/errors.ts";
+import type { Store } from "../model/store.ts";
+import { storeFailure } from "../model/store-wrappers.ts";
 import type { NewTask } from "../model/task.ts";
 import type { EngineTime } from "../time/engine-time.ts";
-import type { CommitQueue } from "./commit/commit-queue.ts";
-import type { TaskQueue } from "./commit/commit-queues.ts";
-import type { Destinations } from "./destination/destinations.ts";
-import { eventLabels, type WritableEventBody } from "./events/engine-event.ts";
-import type { EngineEvents } from "./events/engine-events.ts";
-import type { NodeState } from "./node/node-state.ts";
-import type { OwnPartitions } from "./node/own-partitions.ts";
-import { scheduleFollowUps } from "./run/follow-up-tasks.ts";
-import type { Runner } from "./run/runner.ts";
-import type { Schedule } from "./schedule/scheduler.ts";
+import type { CommitQueue } from "./commit-queue.ts";
+import type { Destinations } from "./destinations.ts";
+import {
+  type DocumentReports,
+  type EngineEvents,
+  eventLabels,
+  type WritableEventBody,
+} from "./events.ts";
+import type { NodeState } from "./node.ts";
+import type { Runner } from "./runner.ts";
+import type { Scheduler } from "./scheduler.ts";
+import { scheduleFollowUps } from "./settlement.ts";
 
-export interface TaskOperationsParts {
+interface TaskOperationsParts {
   readonly time: EngineTime;
   readonly node: NodeState;
   readonly destinations: Destinations;
-  readonly scheduler: Schedule;
-  readonly queue: TaskQueue;
-  /** The partitions and the queue of the shard that holds the task. */
-  readonly placeOf: (taskId: string) => TaskPlace;
+  readonly scheduler: Scheduler;
+  readonly queue: CommitQueue;
   readonly runner: Runner;
   readonly events: EngineEvents;
 }
 
 /** The part of a canceled task that its event shows. */
 export type CancelledTask = Pick<NewTask, "destination" | "labels">;
-
-export interface TaskPlace {
-  readonly partitions: OwnPartitions;
-  readonly queue: CommitQueue;
-}
 
 export class TaskOperations {
   readonly #parts: TaskOperationsParts;
@@ -112,7 +110,7 @@ export class TaskOperations {
     return result;
   }
 
-  /** Makes a waiting task due now. Guards still apply. */
+  /** Makes a waiting task due now. Guards still apply. Another node finds it by its next read. */
   async retryNow(request: TaskRef): Promise<RetryNowResult> {
     const { time, scheduler, destinations, queue } = this.#parts;
     const result = await this.#commit<RetryNowResult>((done, failed) =>
@@ -120,24 +118,11 @@ export class TaskOperations {
     );
     if (result.kind === "rescheduled") {
       const destination = destinations.getOrCreate(request.tenantId, result.destination);
-      const lane = scheduler.laneOf(destination, result.lane, request.taskId);
+      const lane = destination.lanes[result.lane];
       scheduler.expectTask(lane, request.taskId, time.now());
-      this.#hintOf(request, result);
       queue.request();
     }
     return result;
-  }
-
-  /** Another node claims the task if it leases its partition. */
-  #hintOf(
-    { tenantId, taskId }: TaskRef,
-    { destination, lane }: Extract<RetryNowResult, { kind: "rescheduled" }>,
-  ): void {
-    const { placeOf, time } = this.#parts;
-    const { partitions, queue } = placeOf(taskId);
-    const partition = partitions.of(taskId);
-    if (partitions.has(partition)) return;
-    queue.addHint({ tenantId, destination, lane, partition, dueAt: time.now() });
   }
 
   #commit<Result>(
@@ -148,4 +133,89 @@ export class TaskOperations {
       add(resolve, (error) => reject(storeFailure(error)));
     });
   }
+}
+
+// Destination changes: writes a user's change to the row of a destination, based on the stored
+// version. If another writer is first, the change is repeated on top of the new row.
+
+interface DestinationChangesParts {
+  readonly store: Pick<Store, "getDestination" | "commit">;
+  readonly time: EngineTime;
+  readonly node: NodeState;
+  readonly scheduler: Scheduler;
+  readonly queue: CommitQueue;
+  readonly events: EngineEvents;
+  readonly reports: DocumentReports;
+  readonly destinations: Destinations;
+}
+
+/** The columns that users may change: the pause, the document, and the circuit. */
+type ChangedColumns = Partial<
+  Pick<DestinationRow, "pausedAt" | "document" | "breakerState" | "openUntil" | "openCount">
+>;
+
+/** The new columns, or a function that computes them from the stored row. */
+export type DestinationChange = ChangedColumns | ((row: DestinationRow) => ChangedColumns);
+
+/** Nodes write a row when its circuit or gate changes. Losing this often in a row is not chance. */
+const MAX_TRIES = 10;
+
+export class DestinationChanges {
+  readonly #parts: DestinationChangesParts;
+
+  constructor(parts: DestinationChangesParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * `reason`: what was changed and by whom, for the event. Throws `DESTINATION_BUSY`, without a change, if
+   * another writer was first each time.
+   */
+  async make(
+    tenantId: string,
+    name: string,
+    change: DestinationChange,
+    reason: string,
+  ): Promise<DestinationRow> {
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
+      const written = await this.#try(tenantId, name, change);
+      if (written === null) continue;
+      const { events, time } = this.#parts;
+      const about = { tenantId, destination: name, reason };
+      if (isOpen(written.before) && !isOpen(written.row)) {
+        events.emit(time.now(), { type: "breaker.closed", ...about });
+      }
+      events.emit(time.now(), { type: "destination.changed", ...about });
+      return written.row;
+    }
+    const text = `another writer changed destination ${name} before each of ${MAX_TRIES} tries`;
+    throw serviceError("DESTINATION_BUSY", `${text}; try again`);
+  }
+
+  /** Null: another writer was first. */
+  async #try(tenantId: string, name: string, change: DestinationChange): Promise<Written | null> {
+    const { store, time, node, scheduler, queue, reports, destinations } = this.#parts;
+    const stored = await store.getDestination(tenantId, name);
+    const before = await destinations.load(tenantId, name);
+    if (stored !== null) before.adopt(stored, time.now());
+    const current = before.row;
+    const columns = typeof change === "function" ? change(current) : change;
+    const row = { ...current, ...columns, version: current.version + 1 };
+    const batch = { now: time.now(), nodeId: node.nodeId, ...EMPTY_BATCH };
+    const result = await store.commit({ ...batch, destinations: [{ row }] });
+    const winner = result.destinations[0] ?? null;
+    // Looked up again, because it may have been dropped as idle meanwhile.
+    const destination = destinations.getOrCreate(tenantId, name);
+    const now = time.now();
+    destination.adopt(winner ?? row, now);
+    reports.record(destination.documentName, destination.reading);
+    scheduler.unblock(destination, now);
+    queue.request();
+    return winner === null ? { before: current, row } : null;
+  }
+}
+
+interface Written {
+  readonly before: DestinationRow;
+  readonly row: DestinationRow;
 }

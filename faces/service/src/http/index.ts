@@ -3,7 +3,7 @@
  * that embeds the service loads no web server.
  */
 
-export type { SimulatedRun, Simulator } from "../operations/simulation/simulations.ts";
+export type { SimulatedRun, Simulator } from "../operations/simulations.ts";
 export {
   createKey,
   fileKeyStore,
@@ -15,8 +15,7 @@ export {
   recordOfKey,
   SCOPES,
   type Scope,
-} from "./access/keys.ts";
-export { type AppOptions, createApp } from "./app.ts";
+} from "./access.ts";
 export {
   assertMayListen,
   DEFAULT_HOST,
@@ -24,3 +23,5 @@ export {
   type ListenOptions,
   listenApp,
 } from "./listen.ts";
+export { RepeatedLines } from "./problem.ts";
+export { type AppOptions, createApp } from "./server.ts";

@@ -3,8 +3,8 @@ import { networkInterfaces } from "node:os";
 import { virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
-import { createApp } from "./app.ts";
 import { assertMayListen, listenApp } from "./listen.ts";
+import { createApp } from "./server.ts";
 
 it.each(["0.0.0.0", "::", "192.168.1.5", "example.com"])(
   "rejects %s without a key, and says what to do",

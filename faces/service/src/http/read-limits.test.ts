@@ -7,7 +7,7 @@ import { serviceError } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
 import type { Page, TaskPage } from "../model/task-query.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { createApp } from "./app.ts";
+import { createApp } from "./server.ts";
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {

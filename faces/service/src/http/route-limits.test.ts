@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
 import type { Store } from "../model/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { createApp } from "./app.ts";
+import { createApp } from "./server.ts";
 
 /** What a route needs to reach the store; all other routes are called without parameters. */
 const BODIES: Readonly<Record<string, object>> = {

@@ -47,6 +47,36 @@ describe("a destination's policy", () => {
     expect(await policyOf()).toBe("webhook 2");
   });
 
+  it("may be registered, and its version is followed or pinned", async () => {
+    await open();
+    await redrive.policies.replace({ policyId: "hooks-fast", maxAttempts: 3 });
+    await redrive.configure(destination, { policy: "hooks-fast" });
+    expect(await policyOf()).toBe("hooks-fast 1");
+    await redrive.policies.replace({ policyId: "hooks-fast", maxAttempts: 4 });
+    expect(await policyOf()).toBe("hooks-fast 2");
+    const concurrency = { max: 3 };
+    await redrive.configure(destination, { policy: "hooks-fast", policyVersion: 1, concurrency });
+    expect([await policyOf(), await policyOf()]).toEqual(["hooks-fast 1", "hooks-fast 1"]);
+    await redrive.policies.replace({ policyId: "hooks-fast", maxAttempts: 5 });
+    expect(await policyOf()).toBe("hooks-fast 1");
+    // The guards of such a document apply, too.
+    expect((await redrive.healthOf(destination))?.concurrency?.limit).toBe(3);
+  });
+
+  it.each([
+    [{ policy: "hooks-fats" }, 'there is no policy "hooks-fats", did you mean "hooks-fast"'],
+    [{ policy: "hooks-fast", policyVersion: 7 }, 'no version 7 of policy "hooks-fast"'],
+    [{ policy: { maxAttempts: 1 }, policyVersion: 1 }, "policyVersion must be used with the id"],
+    [{ policyVersion: 1 }, "policyVersion must be used with the id"],
+    [{ policy: "no such id" }, "policy must be"],
+  ])("must exist: %j", async (document, message) => {
+    await open();
+    await redrive.policies.register({ policyId: "hooks-fast", maxAttempts: 3 });
+    const problem = { code: "INVALID_DESTINATION", message: expect.stringContaining(message) };
+    await expect(redrive.configure(destination, document)).rejects.toMatchObject(problem);
+    expect(await redrive.healthOf(destination)).toBeNull();
+  });
+
   it("is read as often for a batch as for one task", async () => {
     const store = memoryStore();
     let reads = 0;

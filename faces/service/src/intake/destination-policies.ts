@@ -2,20 +2,27 @@
  * Destination policies: choose the policy of a task that names none: the policy in its
  * destination's document, otherwise the default. The task is pinned to a version like any other.
  */
-import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import { DocumentError, fieldProblem, type PolicyDocument, RedriveError } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
+import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import type { Store } from "../model/store.ts";
 import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
-import { isFresh, type ReadValue } from "./fresh.ts";
-import type { Policies, PolicyChoice } from "./policies.ts";
-import { SharedReads } from "./shared-reads.ts";
+import {
+  isFresh,
+  type Policies,
+  type PolicyChoice,
+  type ReadValue,
+  SharedReads,
+} from "./policies.ts";
 import type { TaskInput } from "./task-input.ts";
 
-export const DEFAULT_POLICY = "background";
+const DEFAULT_POLICY = "background";
 
 interface KnownPolicy extends ReadValue {
   readonly policyId: string;
+  /** Undefined: tasks get the newest version. */
+  readonly pinned: PolicyChoice | undefined;
 }
 
 /** Beyond this number, destinations are read again; in SQLite that is only a map lookup. */
@@ -40,9 +47,8 @@ export class DestinationPolicies {
   known(tenantId: string, destination: string): PolicyChoice | undefined {
     const known = this.#cached.get(keyOf(tenantId, destination));
     if (known === undefined) return undefined;
-    return isFresh(known, this.#store, this.#now())
-      ? this.#policies.known(tenantId, known.policyId)
-      : undefined;
+    if (!isFresh(known, this.#store, this.#now())) return undefined;
+    return known.pinned ?? this.#policies.known(tenantId, known.policyId);
   }
 
   choose(tenantId: string, destination: string): Promise<PolicyChoice> {
@@ -53,17 +59,39 @@ export class DestinationPolicies {
   async #read(tenantId: string, destination: string): Promise<PolicyChoice> {
     const changes = this.#changes;
     const row = await this.#store.getDestination(tenantId, destination);
-    const policy = policyOf(row?.document ?? null);
+    const { policy, version } = policyOf(row?.document ?? null);
     const choice =
       typeof policy === "string"
-        ? await this.#policies.choose(tenantId, policy)
+        ? await this.#named(tenantId, policy, version)
         : await this.#policies.chooseInline(tenantId, policy);
     // A value that was read before a change must not be cached after it.
     if (changes === this.#changes) {
-      const known = { policyId: choice.policyId, readAt: this.#now() };
+      const pinned = version === undefined ? undefined : choice;
+      const known = { policyId: choice.policyId, pinned, readAt: this.#now() };
       this.#cached.set(keyOf(tenantId, destination), known);
     }
     return choice;
+  }
+
+  #named(tenantId: string, policyId: string, version?: number): Promise<PolicyChoice> {
+    return version === undefined
+      ? this.#policies.choose(tenantId, policyId)
+      : this.#policies.chooseVersion(tenantId, policyId, version);
+  }
+
+  /** Throws `INVALID_DESTINATION` if the document names a policy that does not exist. */
+  async assertKnown(tenantId: string, document: ServiceDocument): Promise<void> {
+    const { policy, policyVersion } = document;
+    if (typeof policy !== "string") return;
+    const found = this.#named(tenantId, policy, policyVersion);
+    const error = await found.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (error === undefined) return;
+    if (!(error instanceof RedriveError) || error.code !== "UNKNOWN_POLICY") throw error;
+    const field = policyVersion === undefined ? "policy" : "policyVersion";
+    throw new DocumentError("INVALID_DESTINATION", [fieldProblem(field, policy, error.message)]);
   }
 
   /** Call when the destination's document has changed. */
@@ -82,14 +110,20 @@ export function asRequested({ policyId, policy }: TaskInput, task: NewTask): New
   return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
 }
 
+interface NamedPolicy {
+  readonly policy: string | PolicyDocument;
+  readonly version?: number | undefined;
+}
+
 /** While the document cannot be read, its tasks are held, and new ones get the default policy. */
-function policyOf(text: string | null): string | PolicyDocument {
+function policyOf(text: string | null): NamedPolicy {
   const reading = readDestination(text);
-  if (text === null || reading.kind === "unreadable") return DEFAULT_POLICY;
-  const { policy = DEFAULT_POLICY } = parseStored(text) as DestinationDocument;
+  if (text === null || reading.kind === "unreadable") return { policy: DEFAULT_POLICY };
+  const { policy = DEFAULT_POLICY, policyVersion } = parseStored(text) as ServiceDocument;
+  if (typeof policy === "string") return { policy, version: policyVersion };
   // An inline policy may have unknown fields, which must not be stored again.
-  if (typeof policy === "string" || reading.ignored.length === 0) return policy;
-  return parseStored(JSON.stringify(reading.value.policy)) as PolicyDocument;
+  if (reading.ignored.length === 0) return { policy };
+  return { policy: parseStored(JSON.stringify(reading.value.policy)) as PolicyDocument };
 }
 
 function keyOf(tenantId: string, destination: string): string {

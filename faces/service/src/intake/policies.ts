@@ -2,14 +2,20 @@
  * Policies: registers, replaces and looks up policies. A task is pinned to a version. Presets need
  * no registration, and an inline policy is stored under the digest of its document.
  */
-import { type PolicyDocument, resolvePolicy } from "@redrive/core";
+import {
+  DocumentError,
+  fieldProblem,
+  nearestName,
+  type PolicyDocument,
+  presets,
+  quote,
+  resolvePolicy,
+} from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
+import { serviceError } from "../model/errors.ts";
 import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
-import { isFresh, type ReadValue } from "./fresh.ts";
-import { conflict, idOf, presetOf, retryConflicts, unknownPolicy } from "./policy-ids.ts";
-import { SharedReads } from "./shared-reads.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -31,7 +37,7 @@ const MAX_EXAMINED = 1000;
 /** Policies that one call of `removeUnused` examines, and removes in one commit. */
 const UNUSED_LIMIT = 100;
 
-export interface PoliciesParts {
+interface PoliciesParts {
   readonly store: Store;
   readonly book: PolicyCache;
   readonly digest: Digest;
@@ -78,6 +84,14 @@ export class Policies {
   /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
   choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
     return this.#reads.share(keyOf(tenantId, policyId), () => this.#read(tenantId, policyId));
+  }
+
+  /** One version of a registered policy; throws `UNKNOWN_POLICY`. */
+  async chooseVersion(tenantId: string, policyId: string, version: number): Promise<PolicyChoice> {
+    const row = await this.get(policyId, tenantId, version);
+    if (row !== null) return { policyId, policyVersion: version };
+    const text = `there is no version ${version} of policy ${JSON.stringify(policyId)}`;
+    throw serviceError("UNKNOWN_POLICY", text);
   }
 
   async #read(tenantId: string, policyId: string): Promise<PolicyChoice> {
@@ -244,4 +258,90 @@ export class Policies {
 
 function keyOf(tenantId: string, policyId: string): string {
   return `${tenantId}\n${policyId}`;
+}
+
+// Policy ids: the ids that presets and inline policies have, which nobody can register for another
+// document.
+
+export function presetOf(policyId: string): PolicyDocument | undefined {
+  return Object.hasOwn(presets, policyId) ? presets[policyId as keyof typeof presets] : undefined;
+}
+
+function conflict(policyId: string, what: string): Error {
+  return serviceError("POLICY_CONFLICT", `policy ${JSON.stringify(policyId)} ${what}`);
+}
+
+/**
+ * There is no such policy. `ids`: registered ones; the nearest of them and of the presets is suggested.
+ * The id itself may be among them, if another node has removed it a moment ago.
+ */
+function unknownPolicy(
+  code: "NOT_FOUND" | "UNKNOWN_POLICY",
+  policyId: string,
+  ids: readonly string[],
+): Error {
+  const others = [...ids, ...Object.keys(presets)].filter((id) => id !== policyId);
+  const near = nearestName(policyId, others);
+  const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
+  return serviceError(code, `there is no policy ${JSON.stringify(policyId)}${hint}`);
+}
+
+/** The id under which a document is registered; throws if it has none, or a reserved one. */
+function idOf(document: PolicyDocument): string {
+  resolvePolicy(document);
+  const { policyId } = document;
+  if (policyId?.startsWith(INLINE_PREFIX)) {
+    const text = `policyId must not begin with "${INLINE_PREFIX}", as the ids of inline policies do`;
+    throw new DocumentError("INVALID_POLICY", [fieldProblem("policyId", policyId, text)]);
+  }
+  if (policyId !== undefined) return policyId;
+  throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
+}
+
+/** When several callers change one policy at the same time, each may need one try per other caller. */
+const MAX_TRIES = 100;
+
+/** Repeats `change` until it is not overtaken by another caller, which it reports by null. */
+async function retryConflicts<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const result = await change();
+    if (result !== null) return result;
+  }
+  throw conflict(policyId, `was changed by other callers ${MAX_TRIES} times in a row; try again`);
+}
+
+// Shared reads: callers that need the same read in the same turn share one. A batch of 500 tasks to
+// one destination would otherwise make 500 reads at once, and a shared store has few connections. A
+// read is shared only until the current turn ends, so it is never older than the call that gets it.
+
+export class SharedReads<Value> {
+  readonly #begun = new Map<string, Promise<Value>>();
+
+  share(key: string, read: () => Promise<Value>): Promise<Value> {
+    const begun = this.#begun.get(key);
+    if (begun !== undefined) return begun;
+    const value = read();
+    this.#begun.set(key, value);
+    // Callers that continue in this turn run before it.
+    void Promise.resolve().then(() => this.#begun.delete(key));
+    return value;
+  }
+}
+
+// Fresh: whether a value that was read from the store may be used without reading it again.
+
+export interface ReadValue {
+  readonly readAt: number;
+}
+
+/** In a shared store, where another node may have changed the value. */
+const KNOWN_MS = 2000;
+
+/** The clock may have been set back since, so a value from the future is old too. */
+export function isFresh(
+  { readAt }: ReadValue,
+  { exclusive }: Pick<Store, "exclusive">,
+  now: number,
+): boolean {
+  return exclusive || Math.abs(now - readAt) < KNOWN_MS;
 }

@@ -3,8 +3,7 @@ import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { newTask } from "../stores/store.testing.ts";
-import { parseEncryptionKeys } from "./encryption-keys.ts";
-import { openSecrets } from "./secrets.ts";
+import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
 
 const fill = (bytes: Uint8Array) => void bytes.set(randomBytes(bytes.length));
 const key = () => randomBytes(32).toString("base64");
@@ -132,7 +131,7 @@ it("rejects a wrong or missing key, and says what to do", async () => {
     /not the key of this store.*NEW,OLD/s,
   );
   await expect(openSecrets(documents, fill, undefined)).rejects.toThrow(
-    /set REDRIVE_ENCRYPTION_KEY/,
+    /set encryptionKey \(REDRIVE_ENCRYPTION_KEY\)/,
   );
 });
 

@@ -1,8 +1,23 @@
-/** Tests of task input: what is rejected, and with which messages. */
+/**
+ * Tests of task input: what is rejected, and with which messages. Tests of tasks with a gRPC
+ * target: what is refused, and with which messages. Tests of tasks whose target is a broker: what
+ * is refused, and with which messages.
+ */
+
+import type { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { withPlainHeaders } from "../model/headers-input.ts";
-import { fingerprintParts } from "./fingerprint.ts";
-import { createTask, type TaskInput } from "./task-input.ts";
+import type { BrokerPlace } from "../deliver/target.ts";
+import { withPlainHeaders } from "../model/task-headers.ts";
+import {
+  assertBrokerInput,
+  assertGrpcInput,
+  type BrokerInput,
+  createTask,
+  type GrpcInput,
+  MAX_BROKER_MESSAGE,
+  type TaskInput,
+} from "./task-input.ts";
+import { fingerprintParts } from "./task-intake.ts";
 
 const NOW = 1_800_000_000_000;
 const url = "https://example.com/hook?a=1";
@@ -112,5 +127,141 @@ describe("a task to create", () => {
     expect(print({ body: "b", headers: { "X-A": "1" } })).not.toBe(base);
     expect(print({ body: "a", headers: { "X-A": "2" } })).not.toBe(base);
     expect(print({ body: "a", headers: { "X-A": "1" }, method: "PUT" })).not.toBe(base);
+  });
+});
+
+function messages(input: GrpcInput): readonly string[] {
+  try {
+    assertGrpcInput(input);
+    return [];
+  } catch (error) {
+    return (error as DocumentError).problems.map(({ message }) => message);
+  }
+}
+
+describe("a task with a gRPC target", () => {
+  it.each([
+    [{}],
+    [{ method: "POST" }],
+    [{ headers: { Authorization: "Bearer a b", "x-bytes-bin": "AP8=", "X-Empty": "" } }],
+    [{ headers: { "content-type": "application/grpc" } }],
+    [{ headers: { "Content-Type": "application/grpc+json" } }],
+  ])("accepts %j", (input) => {
+    expect(messages(input)).toEqual([]);
+  });
+
+  it.each([
+    [{ method: "PUT" }, 'method must be POST for a gRPC target, got "PUT"'],
+    [
+      { json: {} },
+      "json cannot be sent to a gRPC target: encode the message and send it as body or bodyBase64",
+    ],
+    [
+      { headers: { "x+y": "1" } },
+      'header "x+y" is not a name of gRPC metadata: use a-z 0-9 _ . and -',
+    ],
+    [
+      { headers: { "Grpc-Timeout": "1S" } },
+      'header "Grpc-Timeout" is set by the service, not by a task',
+    ],
+    [{ headers: { "x-bin": "not base64!" } }, 'header "x-bin" must be bytes in Base64'],
+    [
+      { headers: { "x-name": "café" } },
+      'header "x-name" must be a string of visible ASCII characters',
+    ],
+    [
+      { headers: { "x-name": " x" } },
+      'header "x-name" must be a string of visible ASCII characters',
+    ],
+    [
+      { headers: { "content-type": "application/json" } },
+      'header "content-type" must be application/grpc or begin with application/grpc+ for a gRPC target, got "application/json"',
+    ],
+  ])("refuses %j", (input, message) => {
+    expect(messages(input)).toEqual([message]);
+  });
+
+  it("refuses a body of more bytes than the length of a message can say", () => {
+    const bodyRef = (length: number) =>
+      `019a0000-0000-7000-8000-000000000000.${length}.${"0".repeat(64)}`;
+    expect(messages({ bodyRef: bodyRef(2 ** 32 - 1) })).toEqual([]);
+    expect(messages({ bodyRef: bodyRef(2 ** 32) })).toHaveLength(1);
+  });
+});
+
+describe("broker input", () => {
+  const AMQP: BrokerPlace = { kind: "amqp", virtualHost: "/", exchange: "", routingKey: "q" };
+  const REDIS: BrokerPlace = {
+    kind: "redis-stream",
+    database: 0,
+    stream: "s",
+    maxLen: undefined,
+    creates: true,
+  };
+
+  function messages(input: BrokerInput, place = AMQP, body: Uint8Array | null = null) {
+    try {
+      assertBrokerInput(input, body, place);
+      return [];
+    } catch (error) {
+      return (error as DocumentError).problems.map(({ message }) => message);
+    }
+  }
+
+  const bodyRef = (length: number) =>
+    `019a0000-0000-7000-8000-000000000000.${length}.${"0".repeat(64)}`;
+
+  describe("a task whose target is a broker", () => {
+    it.each([
+      [{}],
+      [{ method: "POST" }],
+      [{ headers: { Authorization: "Basic Z3Vlc3Q6Z3Vlc3Q=", "content-type": "text/plain" } }],
+      [{ headers: { [`x-${"y".repeat(253)}`]: "z".repeat(300) } }],
+      [{ bodyRef: bodyRef(MAX_BROKER_MESSAGE) }],
+    ])("accepts %j", (input) => {
+      expect(messages(input)).toEqual([]);
+    });
+
+    it.each([
+      [{ method: "PUT" }, 'method must be POST for a message, got "PUT"'],
+      [
+        { headers: { Authorization: "Bearer secret" } },
+        'header "Authorization" must be "Basic" and the Base64 of user:password, without control characters, for a broker',
+      ],
+      [
+        { headers: { "Content-Type": "x".repeat(256) } },
+        'header "Content-Type" must be at most 255 bytes in AMQP',
+      ],
+      [
+        { headers: { "idempotency-key": "é".repeat(128) } },
+        'header "idempotency-key" must be at most 255 bytes in AMQP',
+      ],
+      [
+        { bodyRef: bodyRef(MAX_BROKER_MESSAGE + 1) },
+        "bodyRef must be at most 4194304 bytes for a message, got 4194305",
+      ],
+    ])("refuses %j", (input, message) => {
+      expect(messages(input)).toEqual([message]);
+    });
+
+    it("refuses a name of a header that AMQP cannot have", () => {
+      const [message] = messages({ headers: { ["x".repeat(256)]: "y" } });
+      expect(message).toContain("must have a name of at most 255 bytes");
+    });
+
+    it("refuses a long body, however it is given", () => {
+      expect(messages({}, AMQP, new Uint8Array(MAX_BROKER_MESSAGE))).toEqual([]);
+      expect(messages({}, REDIS, new Uint8Array(MAX_BROKER_MESSAGE + 1))).toEqual([
+        "body must be at most 4194304 bytes for a message, got 4194305",
+      ]);
+    });
+
+    it("refuses a header with the name of the field that has the body in Redis", () => {
+      expect(messages({ headers: { Body: "x" } }, REDIS)).toEqual([
+        'header "Body" cannot be sent, because the field of that name has the body',
+      ]);
+      expect(messages({ headers: { Body: "x" } })).toEqual([]);
+      expect(messages({ headers: { "content-type": "x".repeat(256) } }, REDIS)).toEqual([]);
+    });
   });
 });

@@ -12,19 +12,19 @@ import {
   fieldProblem,
   numberRule,
   type PolicyDocument,
+  quote,
   type Rule,
   textRule,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
-import { destinationNameRule } from "../model/destination-name.ts";
-import type { HeadersInput } from "../model/headers-input.ts";
+import { BODY_LABEL, parseBodyRef } from "../bodies/blob-store.ts";
+import type { BodySource } from "../bodies/bodies.ts";
+import { BODY_FIELD, parseBasic } from "../deliver/broker-message.ts";
+import type { BrokerPlace, RefusedTarget, Target } from "../deliver/target.ts";
+import { destinationNameRule } from "../model/destination-row.ts";
+import { serviceError } from "../model/errors.ts";
 import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
-import { headerProblems } from "../model/task-headers.ts";
-import { assertBrokerInput } from "./targets/broker-input.ts";
-import { assertGrpcInput } from "./targets/grpc-input.ts";
-import { refusal } from "./targets/refused-url.ts";
-import { type BodyInput, bodyOf, bodyProblems, withBodyRef } from "./task-body.ts";
+import { type HeadersInput, headerProblems } from "../model/task-headers.ts";
 
 export interface TaskInput extends BodyInput {
   readonly targetUrl: string;
@@ -57,7 +57,7 @@ const MAX_TEXT = 1024;
 const MAX_SCHEDULE_MS = 365 * 86_400_000;
 const MAX_INSTANT = Number.MAX_SAFE_INTEGER;
 
-const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
+const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|QUERY)$/;
 
 const anything: Rule = () => undefined;
 
@@ -86,7 +86,7 @@ function isStorable(text: string): boolean {
 
 const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   targetUrl: anything,
-  method: textRule(METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"),
+  method: textRule(METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or QUERY"),
   headers: anything,
   body: anything,
   bodyBase64: anything,
@@ -104,7 +104,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
 };
 
 /** What the creation of a task needs besides its input. */
-export interface TaskContext {
+interface TaskContext {
   readonly tenantId: string;
   readonly taskId: string;
   readonly now: number;
@@ -187,4 +187,229 @@ export function headersOf({ headers = NONE, json }: PlainTaskInput): Headers {
   if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
   return isTyped ? { ...headers } : { ...JSON_TYPE, ...headers };
+}
+
+// Task body: the body of a new task in the forms that callers use, their check, and the bytes that
+// they stand for.
+
+/**
+ * JSON as received. It is sent byte for byte: parsing and serializing it again would change numbers
+ * that JavaScript cannot represent.
+ */
+export class RawJson {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
+
+/** The forms of a body. At most one of them may be given. */
+interface BodyInput {
+  /**
+   * Sent unchanged. A stream or another source of bytes is stored before the task is created; it is
+   * read once.
+   */
+  readonly body?: string | Uint8Array | BodySource;
+  readonly bodyBase64?: string;
+  /** Sent as JSON, with that content type unless `headers` has one. */
+  readonly json?: unknown;
+  /** A body that this tenant has stored before: the `bodyRef` of another task or of an upload. */
+  readonly bodyRef?: string;
+}
+
+/** No message quotes a payload, because it may contain secrets. */
+function bodyProblems(input: BodyInput & { readonly method?: string }): readonly FieldProblem[] {
+  const { method, body, bodyBase64, json, bodyRef } = input;
+  const bodies = [body, bodyBase64, json, bodyRef].filter((one) => one !== undefined);
+  if (bodies.length === 0) return [];
+  if (bodies.length > 1)
+    return [wrong("body", "only one of body, bodyBase64, json and bodyRef may be given")];
+  if (method === "GET" || method === "HEAD") return [wrong("body", `${method} must have no body`)];
+  if (bodyBase64 !== undefined && !isBase64(bodyBase64)) {
+    return [wrong("bodyBase64", "bodyBase64 must be bytes in Base64")];
+  }
+  if (bodyRef !== undefined && (typeof bodyRef !== "string" || !parseBodyRef(bodyRef))) {
+    const text = "bodyRef must be the bodyRef of a task or of an upload";
+    return [fieldProblem("bodyRef", bodyRef, text)];
+  }
+  if (body === undefined || body instanceof Uint8Array || isBodySource(body)) return [];
+  if (typeof body !== "string") return [wrong("body", "body must be a string; use json for JSON")];
+  return /\p{Surrogate}/u.test(body)
+    ? [wrong("body", "body must be valid Unicode; use bodyBase64 for other bytes")]
+    : [];
+}
+
+/** A body that arrives in parts. */
+export function isBodySource(body: unknown): body is BodySource {
+  return typeof body === "object" && body !== null && Symbol.asyncIterator in body;
+}
+
+function isBase64(text: unknown): boolean {
+  return typeof text === "string" && text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+}
+
+function wrong(field: string, message: string): FieldProblem {
+  return { field, value: undefined, message };
+}
+
+/** The task with a body in the blob store. By its label, the store knows that the blob is in use. */
+function withBodyRef(task: NewTask, bodyRef: string): NewTask {
+  const { blobId = "" } = parseBodyRef(bodyRef) ?? {};
+  return { ...task, body: null, bodyRef, labels: { ...task.labels, [BODY_LABEL]: blobId } };
+}
+
+/** A body that arrives in parts is stored before; here it counts as none. */
+function bodyOf({ body, bodyBase64, json }: BodyInput): Uint8Array | null {
+  if (isBodySource(body)) return null;
+  if (body instanceof Uint8Array) return Uint8Array.prototype.slice.call(body);
+  if (body !== undefined) return Buffer.from(String(body), "utf8");
+  if (bodyBase64 !== undefined) return Buffer.from(bodyBase64, "base64");
+  if (json instanceof RawJson) return json.bytes;
+  return json === undefined ? null : Buffer.from(JSON.stringify(json), "utf8");
+}
+
+// gRPC input: what a task with a gRPC target must fulfill in addition, so that a call that cannot
+// be made is refused when it is created. No message quotes a value of the metadata, because it may
+// be a secret.
+
+/** The length of a message is a number of 32 bits. */
+const MAX_GRPC_MESSAGE = 2 ** 32 - 1;
+
+const NAME = /^[\w.-]+$/;
+/** Visible ASCII and spaces, but none at the ends. */
+const VALUE = /^$|^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+const CONTENT_TYPE = /^application\/grpc(\+[\w.-]+)?$/i;
+
+/** The part of a task that a gRPC target restricts. */
+export interface GrpcInput {
+  readonly method?: string;
+  readonly headers?: Headers;
+  readonly json?: unknown;
+  readonly bodyRef?: string;
+}
+
+/** Throws `INVALID_ARGUMENT` for a task that cannot be sent as a gRPC call. */
+export function assertGrpcInput(input: GrpcInput): void {
+  const { method, json, bodyRef, headers = {} } = input;
+  const problems: FieldProblem[] = [];
+  if (method !== undefined && method !== "POST") {
+    problems.push(fieldProblem("method", method, "method must be POST for a gRPC target"));
+  }
+  if (json !== undefined) problems.push(wrong("json", NO_JSON));
+  const { length = 0 } = parseBodyRef(bodyRef ?? "") ?? {};
+  if (length > MAX_GRPC_MESSAGE) {
+    const text = `bodyRef must be at most ${MAX_GRPC_MESSAGE} bytes for a gRPC target, got ${length}`;
+    problems.push(wrong("bodyRef", text));
+  }
+  problems.push(
+    ...Object.entries(headers).flatMap(([name, value]) => metadataProblem(name, value)),
+  );
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+}
+
+const NO_JSON =
+  "json cannot be sent to a gRPC target: encode the message and send it as body or bodyBase64";
+
+function metadataProblem(name: string, value: string): readonly FieldProblem[] {
+  const text = metadataText(name.toLowerCase(), value);
+  return text === undefined ? [] : [wrong(`headers.${name}`, `header ${quote(name)} ${text}`)];
+}
+
+function metadataText(name: string, value: string): string | undefined {
+  if (!NAME.test(name)) return "is not a name of gRPC metadata: use a-z 0-9 _ . and -";
+  if (name.startsWith("grpc-")) return "is set by the service, not by a task";
+  if (name === "content-type" && !CONTENT_TYPE.test(value)) {
+    return `must be application/grpc or begin with application/grpc+ for a gRPC target, got ${quote(value)}`;
+  }
+  if (name.endsWith("-bin") && !BASE64.test(value)) return "must be bytes in Base64";
+  return VALUE.test(value) ? undefined : "must be a string of visible ASCII characters";
+}
+
+// Broker input: what a task whose target is a broker must fulfill in addition, so that a message
+// that cannot be published is refused when its task is created. No message quotes a header, because
+// it may be a secret.
+
+/** In bytes. A message is in memory while it is sent. */
+export const MAX_BROKER_MESSAGE = 4 << 20;
+
+/** Names of headers and properties in AMQP are at most this long. */
+const MAX_SHORT_STRING = 255;
+
+const PROPERTIES = new Set(["content-type", "content-encoding", "idempotency-key"]);
+
+/** The part of a task that a broker restricts. */
+export interface BrokerInput {
+  readonly method?: string;
+  readonly headers?: Headers;
+  readonly bodyRef?: string;
+}
+
+/** Throws `INVALID_ARGUMENT` for a task that cannot be published. `body`: unless it has a `bodyRef`. */
+export function assertBrokerInput(
+  input: BrokerInput,
+  body: Uint8Array | null,
+  { kind }: BrokerPlace,
+): void {
+  const { method, headers = {} } = input;
+  const problems: FieldProblem[] = [];
+  if (method !== undefined && method !== "POST") {
+    problems.push(fieldProblem("method", method, "method must be POST for a message"));
+  }
+  problems.push(...lengthProblems(input, body));
+  for (const [name, value] of Object.entries(headers)) {
+    const text = headerText(name.toLowerCase(), value, kind);
+    if (text === undefined) continue;
+    problems.push(wrong(`headers.${name}`, `header ${quote(name)} ${text}`));
+  }
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+}
+
+function lengthProblems(
+  { bodyRef }: BrokerInput,
+  body: Uint8Array | null,
+): readonly FieldProblem[] {
+  const { length = body?.length ?? 0 } = parseBodyRef(bodyRef ?? "") ?? {};
+  if (length <= MAX_BROKER_MESSAGE) return [];
+  const field = bodyRef === undefined ? "body" : "bodyRef";
+  return [
+    wrong(
+      field,
+      `${field} must be at most ${MAX_BROKER_MESSAGE} bytes for a message, got ${length}`,
+    ),
+  ];
+}
+
+function headerText(name: string, value: string, kind: BrokerPlace["kind"]): string | undefined {
+  if (name === "authorization") return parseBasic(value) === null ? NO_LOGIN : undefined;
+  if (kind === "redis-stream") return name === BODY_FIELD ? NO_BODY_FIELD : undefined;
+  if (name.length > MAX_SHORT_STRING)
+    return `must have a name of at most ${MAX_SHORT_STRING} bytes`;
+  const isLong = Buffer.byteLength(value) > MAX_SHORT_STRING;
+  if (PROPERTIES.has(name) && isLong) return `must be at most ${MAX_SHORT_STRING} bytes in AMQP`;
+  return undefined;
+}
+
+const NO_LOGIN =
+  'must be "Basic" and the Base64 of user:password, without control characters, for a broker';
+const NO_BODY_FIELD = "cannot be sent, because the field of that name has the body";
+
+/** What messages call the URL of each field. */
+const URL_NOUNS = {
+  targetUrl: "target",
+  callbackUrl: "callback",
+  deadLetterUrl: "dead letter target",
+} as const;
+
+type UrlField = keyof typeof URL_NOUNS;
+
+/** The error for a URL of a document that the operator does not allow, or that is malformed. */
+export function refusal({ kind, message }: RefusedTarget, field: UrlField): Error {
+  const text = message.replace(/^(target(Url)?)\b/, (word) =>
+    word === "target" ? URL_NOUNS[field] : field,
+  );
+  return kind === "denied"
+    ? serviceError("TARGET_DENIED", text)
+    : new DocumentError("INVALID_ARGUMENT", [{ field, value: undefined, message: text }]);
 }

@@ -2,27 +2,43 @@
  * Task intake: turns the input of a caller into a stored task. It chooses the policy, checks the
  * input, seals secrets, and hands the task to the engine.
  */
-import { assertKey, isObject } from "@redrive/core";
-import type { Bodies, StoredBody } from "../bodies/bodies.ts";
-import type { CreateResult } from "../model/batch.ts";
-import { stopped } from "../model/errors.ts";
-import { withPlainHeaders } from "../model/headers-input.ts";
-import type { NewId } from "../model/ids.ts";
-import { withHops } from "../model/loop-detection.ts";
-import type { CallerTransaction, Store } from "../model/store.ts";
-import type { NewTask } from "../model/task.ts";
-import { asRequested } from "./destination-policies.ts";
-import { type EnqueueOptions, readEnqueueOptions } from "./enqueue-options.ts";
-import { fingerprintParts } from "./fingerprint.ts";
-import { keyConflict, policyRemoved } from "./intake-errors.ts";
-import type { PolicyChoice } from "./policies.ts";
-import type { Secrets } from "./secrets.ts";
-import { isRefusal, withStored } from "./stored-body.ts";
-import { isBodySource } from "./task-body.ts";
-import { TaskChoices, type TaskChoicesParts } from "./task-choices.ts";
-import { createTask, headersOf, type PlainTaskInput, type TaskInput } from "./task-input.ts";
 
-export interface TaskIntakeParts extends TaskChoicesParts {
+import type { Readable } from "node:stream";
+import {
+  assertKey,
+  checkFields,
+  DocumentError,
+  type Fields,
+  invalidArgument,
+  isObject,
+  RedriveError,
+  resolvePolicy,
+} from "@redrive/core";
+import { parseBodyRef } from "../bodies/blob-store.ts";
+import type { Bodies, BodySource, StoredBody } from "../bodies/bodies.ts";
+import type { RefusedTarget, Target } from "../deliver/target.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { CreateResult } from "../model/batch.ts";
+import { isDisabled } from "../model/delivery/delivery-settings.ts";
+import { serviceError, stopped } from "../model/errors.ts";
+import type { NewId } from "../model/ids.ts";
+import type { CallerTransaction, Store } from "../model/store.ts";
+import { readDestination } from "../model/stored-documents.ts";
+import { DEFAULT_TENANT, type NewTask, type RetryTask } from "../model/task.ts";
+import { withHops, withPlainHeaders } from "../model/task-headers.ts";
+import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
+import type { Policies, PolicyChoice } from "./policies.ts";
+import type { Secrets } from "./secrets.ts";
+import {
+  checkInput,
+  createTask,
+  headersOf,
+  isBodySource,
+  type PlainTaskInput,
+  type TaskInput,
+} from "./task-input.ts";
+
+interface TaskIntakeParts extends TaskChoicesParts {
   readonly store: Pick<Store, "createIn" | "exclusive" | "getDestination">;
   readonly newId: NewId;
   readonly secrets: Secrets;
@@ -243,4 +259,243 @@ interface Entry {
   readonly tenantId: string;
   readonly hops: number;
   readonly tx: CallerTransaction | undefined;
+}
+
+// Enqueue options: what a caller may say about how a task is stored: for which tenant, and inside
+// which transaction.
+
+export interface EnqueueOptions {
+  /**
+   * A client of `pg` on which a transaction is open, connected to the database of the store. The task
+   * exists once the caller commits. Default: the task is stored at once.
+   */
+  readonly tx?: CallerTransaction;
+  /** Default: the tenant of an embedding process. */
+  readonly tenantId?: string;
+}
+
+const WANTED_TX = "a pg client, with a function query(text, values)";
+
+const FIELDS: Fields & Readonly<Record<keyof EnqueueOptions, unknown>> = {
+  tx: (value: unknown) => (hasQuery(value) ? undefined : WANTED_TX),
+  tenantId: (value: unknown) => (typeof value === "string" ? undefined : "a string"),
+};
+
+/** Throws `INVALID_ARGUMENT`, also for a transaction if the store has none of callers. */
+function readEnqueueOptions(
+  options: string | EnqueueOptions,
+  { createIn }: Pick<Store, "createIn">,
+): EnqueueOptions & { readonly tenantId: string } {
+  if (typeof options === "string") return { tenantId: options };
+  if (!isObject(options))
+    throw invalidArgument("the options of enqueue must be an object", options);
+  const problems = checkFields(options, FIELDS);
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  const { tx, tenantId = DEFAULT_TENANT }: EnqueueOptions = options;
+  if (!Object.hasOwn(options, "tx")) return { tenantId };
+  // A client that is undefined by mistake must not store the task outside the transaction.
+  if (tx === undefined) throw invalidArgument(`tx must be ${WANTED_TX}`, tx);
+  if (createIn === undefined) throw noTransactions();
+  return { tx, tenantId };
+}
+
+function hasQuery(value: unknown): boolean {
+  return typeof (value as { readonly query?: unknown } | null)?.query === "function";
+}
+
+function noTransactions(): Error {
+  const text = "enqueue with a transaction needs a PostgreSQL store (postgres://...)";
+  const advice =
+    "with another store, call enqueue after the commit and repeat it with the same key";
+  return serviceError("INVALID_ARGUMENT", `${text}: ${advice}`);
+}
+
+// Task choices: what is found out about a new task before it is stored: its policy, and whether its
+// target was disabled. What is in memory is used without a promise.
+
+interface TaskChoicesParts {
+  readonly engine: Engine;
+  readonly store: Pick<Store, "exclusive" | "getDestination">;
+  readonly policies: Policies;
+  readonly destinationPolicies: DestinationPolicies;
+  readonly checkTarget: (url: string) => Target | RefusedTarget;
+}
+
+class TaskChoices {
+  readonly #parts: TaskChoicesParts;
+
+  constructor(parts: TaskChoicesParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Is it known that the target was not disabled? Throws `TARGET_DISABLED` for a target that responded
+   * 410. A node of a fleet that has not used the destination yet accepts the task, and its first claim
+   * ends it with the reason `target-gone`.
+   */
+  isKnownEnabled({ tenantId, destination, targetUrl }: NewTask): boolean {
+    const { engine, store } = this.#parts;
+    const known = engine.destinations.find(tenantId, destination);
+    if (known !== undefined && isDisabled(known.delivery, targetUrl)) throw disabled(destination);
+    return known?.fleetState.isRowKnown === true || !store.exclusive;
+  }
+
+  /** Reads the row of the destination. */
+  async assertEnabled({ tenantId, destination, targetUrl }: NewTask): Promise<void> {
+    const row = await this.#parts.store.getDestination(tenantId, destination);
+    const reading = readDestination(row?.document ?? null);
+    if (reading.kind === "unreadable") return;
+    if (isDisabled(reading.value.delivery, targetUrl)) throw disabled(destination);
+  }
+
+  /** The policy, if it is known without a read of the store. */
+  known(input: PlainTaskInput, tenantId: string): PolicyChoice | undefined {
+    const { policies, destinationPolicies } = this.#parts;
+    if (!isObject(input) || input.policy !== undefined) return undefined;
+    if (input.policyId !== undefined) return policies.known(tenantId, input.policyId);
+    return destinationPolicies.known(tenantId, this.#destinationOf(input));
+  }
+
+  /** Checks the input first, so that nothing is stored for an input that will be refused. */
+  choose(input: PlainTaskInput, tenantId: string): Promise<PolicyChoice> {
+    const { engine, policies, destinationPolicies } = this.#parts;
+    const problems = checkInput(input, engine.now());
+    if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+    const { policy, policyId } = input;
+    if (policyId !== undefined) return policies.choose(tenantId, policyId);
+    if (policy === undefined) {
+      return destinationPolicies.choose(tenantId, this.#destinationOf(input));
+    }
+    resolvePolicy(policy);
+    return policies.chooseInline(tenantId, policy);
+  }
+
+  /** The destination of the task; empty for an invalid target, which is refused later. */
+  #destinationOf({ destination, targetUrl }: PlainTaskInput): string {
+    if (destination !== undefined) return destination;
+    const target = typeof targetUrl === "string" ? this.#parts.checkTarget(targetUrl) : undefined;
+    return target?.ok ? target.origin : "";
+  }
+}
+
+/** Why a task is refused after its input was found valid. */
+function disabled(destination: string): Error {
+  const text = "the target responded 410 Gone, so its destination has disabled it";
+  const repair = `POST /destinations/${encodeURIComponent(destination)}/enable sends there again`;
+  return serviceError("TARGET_DISABLED", `${text}; ${repair}`);
+}
+
+/** A policy that callers remove and register all the time. */
+function policyRemoved(policyId: string): Error {
+  return serviceError("UNKNOWN_POLICY", `policy ${JSON.stringify(policyId)} was removed`);
+}
+
+function keyConflict(key: string | null): Error {
+  const text = `key ${JSON.stringify(key)} was used with another payload`;
+  return serviceError("IDEMPOTENCY_CONFLICT", text);
+}
+
+// Fingerprint: what an idempotency key stands for. A second request with the same key must have the
+// same fingerprint.
+
+/** Headers that may differ between two requests with the same meaning. */
+const VOLATILE_HEADERS = /^(traceparent|tracestate|baggage|date|x-request-id|idempotency-key)$/i;
+
+/** What an idempotency key stands for: two requests with one key must agree in all of it. */
+export function fingerprintParts(task: NewTask): readonly (string | Uint8Array)[] {
+  const headers = Object.entries(task.headers)
+    .filter(([name]) => !VOLATILE_HEADERS.test(name))
+    .map(([name, value]) => `${name.toLowerCase()}:${value}`)
+    .sort();
+  const text = JSON.stringify([task.method, task.targetUrl, task.policyId, headers]);
+  if (task.bodyRef !== null) return [text, ...blobParts(task.bodyRef)];
+  return task.body === null ? [text] : [text, task.body];
+}
+
+/** The bytes count, not their name: a repeated upload has another name. */
+function blobParts(bodyRef: string): readonly string[] {
+  const { length, sha256 } = parseBodyRef(bodyRef) ?? {};
+  return [`\n${length}\n${sha256}`];
+}
+
+/** Stores bodies for tasks, and reads the stored body of a task. */
+export class BodyOperations {
+  readonly #bodies: Bodies;
+  readonly #intake: TaskIntake;
+
+  constructor(bodies: Bodies, intake: TaskIntake) {
+    this.#bodies = bodies;
+    this.#intake = intake;
+  }
+
+  /**
+   * Stores a body for tasks to come and resolves with its `bodyRef` once it is durable. A body that no
+   * task uses within six hours is removed.
+   */
+  upload(
+    source: BodySource,
+    tenantId: string = DEFAULT_TENANT,
+    signal?: AbortSignal,
+  ): Promise<string> {
+    return this.#bodies.upload(tenantId, source, signal);
+  }
+
+  /** Stores a body for one task, in the blob store only if it is too long for a row. */
+  store(
+    source: BodySource,
+    tenantId: string = DEFAULT_TENANT,
+    signal?: AbortSignal,
+  ): Promise<StoredBody> {
+    return this.#bodies.store(tenantId, source, signal);
+  }
+
+  /** Like `enqueue`, with a body that was stored for this task alone. */
+  enqueue(
+    input: TaskInput,
+    stored: StoredBody,
+    tenantId: string = DEFAULT_TENANT,
+    hops = 0,
+  ): Promise<Accepted> {
+    return this.#intake.enqueueStored(input, stored, tenantId, hops);
+  }
+
+  /** Throws what `enqueue` would throw for this input, before its body is stored. */
+  checkInput(input: TaskInput, tenantId: string = DEFAULT_TENANT): Promise<void> {
+    return this.#intake.check(input, tenantId);
+  }
+
+  /** Throws `BODY_TOO_LARGE` for a body of this many bytes. */
+  assertFits(bytes: number): void {
+    this.#bodies.assertFits(bytes);
+  }
+
+  /** The body of a task that is in the blob store. It fails if the bytes are not those stored. */
+  async open(task: Pick<RetryTask, "tenantId" | "bodyRef">): Promise<Readable> {
+    return (await this.#bodies.open(task)).stream;
+  }
+}
+
+// Stored body: the input of a task whose body is stored already, and when that body is not needed.
+
+/** The input with its body at the place where it was stored. */
+function withStored(input: PlainTaskInput, { body, bodyRef }: StoredBody): PlainTaskInput {
+  const { body: _, bodyBase64: __, json: ___, ...rest } = input;
+  return bodyRef === null ? { ...rest, body } : { ...rest, bodyRef };
+}
+
+/** Errors after which it is certain that no task was created. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  "INVALID_ARGUMENT",
+  "INVALID_POLICY",
+  "IDEMPOTENCY_CONFLICT",
+  "IDEMPOTENCY_KEY_REQUIRED",
+  "STORE_FULL",
+  "STORE_REFUSED",
+  "TARGET_DENIED",
+  "TARGET_DISABLED",
+  "UNKNOWN_POLICY",
+]);
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof RedriveError && REFUSALS.has(error.code);
 }

@@ -11,6 +11,11 @@ import type { AttemptLog, EndedStatus, Lane, NewTask, TaskState, TaskStatus } fr
 /** The work of one transaction. At most 256 items, claims included, keep a transaction short. */
 export interface Batch {
   readonly now: number;
+  /**
+   * After this instant of its clock, a shared store refuses the batch: its node does not wait for it any
+   * more, and has made up its mind about what it holds. Null: never.
+   */
+  readonly expiresAt: number | null;
   /** The node that claims. */
   readonly nodeId: string;
   readonly destinations: readonly DestinationWrite[];
@@ -21,23 +26,24 @@ export interface Batch {
   readonly retryNows: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
   /**
-   * Lanes of partitions that other nodes lease, in which this batch makes a task wait. The store keeps
-   * them until the node that leases the partition has handled them. They have no result.
+   * Lanes of partitions that other nodes lease, in which this batch makes a task wait that is due soon.
+   * Once the batch is done, the store tells those nodes, if it can.
    */
-  readonly hints: readonly LaneDue[];
+  readonly wakeUps: readonly LaneDue[];
   /** Each replaces or removes the stored document, whatever its version. They have no result. */
   readonly documents: readonly UnversionedDocument[];
 }
 
 /** A batch without items, to be filled. */
 export const EMPTY_BATCH: Omit<Batch, "now" | "nodeId"> = {
+  expiresAt: null,
   destinations: [],
   creates: [],
   settles: [],
   cancels: [],
   retryNows: [],
   claims: [],
-  hints: [],
+  wakeUps: [],
   documents: [],
 };
 
@@ -57,7 +63,12 @@ export interface TaskRef {
   readonly taskId: string;
 }
 
-/** Writes `row` if the stored version is `row.version - 1` (0: no row is stored). */
+/**
+ * Writes `row` if the stored version is `row.version - 1`. In an exclusive store, a destination without a
+ * row has version 0. In a shared store it has the highest version of all rows that were removed there, so
+ * that the versions of a destination never start again. A write that is refused because no row is stored
+ * returns a blank row with that version.
+ */
 export interface DestinationWrite {
   readonly row: DestinationRow;
 }
@@ -104,6 +115,7 @@ export interface StartedTask extends NewTask {
   readonly ref: StoreRef;
   readonly attemptNumber: number;
   readonly claimEpoch: number;
+  readonly claimedBy: string;
   readonly claimedAt: number;
   readonly nextAttemptAt: number;
   readonly lastDelayMs: number;
@@ -114,10 +126,16 @@ export interface StartedTask extends NewTask {
 }
 
 /** The claim of a task that was inserted already claimed. */
-export function freshClaim(task: NewTask, ref: StoreRef, claimedAt: number): StartedTask {
+export function freshClaim(
+  task: NewTask,
+  ref: StoreRef,
+  claimedBy: string,
+  claimedAt: number,
+): StartedTask {
   return startedTask(task, ref, {
     attemptNumber: 1,
     claimEpoch: 1,
+    claimedBy,
     claimedAt,
     nextAttemptAt: task.scheduledAt,
     lastDelayMs: 0,
@@ -154,6 +172,7 @@ export function startedTask(task: NewTask, ref: StoreRef, state: ClaimedState): 
     ref,
     attemptNumber: state.attemptNumber,
     claimEpoch: state.claimEpoch,
+    claimedBy: state.claimedBy ?? "",
     claimedAt: state.claimedAt ?? 0,
     nextAttemptAt: state.nextAttemptAt,
     lastDelayMs: state.lastDelayMs,
@@ -183,7 +202,7 @@ export interface ClaimRequest {
    */
   readonly aheadMs: number;
   readonly aheadLimit: number;
-  /** 0 for a destination that has no row. */
+  /** Any version is the right one for a destination that has no row. */
   readonly version: number;
 }
 
@@ -206,6 +225,8 @@ export interface ClaimResult {
 export interface Settle extends TaskRef {
   readonly ref: StoreRef;
   readonly claimEpoch: number;
+  /** The node of the claim. After a failover that lost it, another one may have the same epoch. */
+  readonly claimedBy: string;
   readonly status: Exclude<TaskStatus, "IN_FLIGHT">;
   readonly reason: StopReason | null;
   readonly lane: Lane;

@@ -6,13 +6,9 @@
  * report of the destination.
  */
 import type { DestinationRow } from "./destination-row.ts";
-import type { LaneDue } from "./lane-due.ts";
 
 /** A rate is reserved for at most this long ahead, so that no node takes the tokens of the others. */
 export const RESERVED_MS = 1000;
-
-/** The hints that one exchange returns at most. The next one returns the others. */
-export const MAX_HINTS = 256;
 
 export interface NodeReport {
   readonly nodeId: string;
@@ -36,10 +32,6 @@ export interface NodeReport {
    * it does, other nodes get no shares.
    */
   readonly takesAll: boolean;
-  /** The partitions that the node leases: it receives their hints. */
-  readonly partitions: readonly number[];
-  /** The hints that the node has handled. The store removes them. */
-  readonly handledHints: readonly string[];
   /** The destinations that the node uses. */
   readonly destinations: readonly DestinationReport[];
 }
@@ -96,15 +88,8 @@ export interface Renewal {
   readonly takesAll: boolean;
   /** The nodes that hold a lease and are not leaving, in ascending order. */
   readonly nodes: readonly string[];
-  /** Hints that the node has not handled yet, at most a few hundred. */
-  readonly hints: readonly DueHint[];
   /** At the index of each reported destination. */
   readonly destinations: readonly DestinationShare[];
-}
-
-/** Another node has stored a task of this lane. */
-export interface DueHint extends LaneDue {
-  readonly hintId: string;
 }
 
 export interface DestinationShare {
@@ -145,20 +130,6 @@ export const NO_OTHERS: OtherNodes = {
   demanding: 0,
   demand: 0,
 };
-
-/** A renewal whose reserved instants are on another clock, which is `ms` ahead of the store's. */
-export function shiftedRenewal(renewal: Renewal, ms: number): Renewal {
-  const shifted = (rate: RateReservation | null) =>
-    rate && { startAt: rate.startAt + ms, count: rate.count };
-  return {
-    ...renewal,
-    destinations: renewal.destinations.map((share) => ({
-      ...share,
-      rate: shifted(share.rate),
-      retryRate: shifted(share.retryRate),
-    })),
-  };
-}
 
 /**
  * Reserves tokens of a rate. `nextAt` is the instant of the first token that nobody has reserved; 0 if

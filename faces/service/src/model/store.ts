@@ -10,10 +10,15 @@
 import type { Batch, CommitResult, Create, CreateResult, StartedTask } from "./batch.ts";
 import type { DestinationRow } from "./destination-row.ts";
 import type { DocumentTable } from "./document-table.ts";
-import type { LaneDue } from "./lane-due.ts";
+import type { LaneDue, WakeUpListener, WakeUps } from "./lane-due.ts";
 import type { NodeReport, Renewal } from "./node-report.ts";
-import type { Shards } from "./partition.ts";
 import type { TaskQuery } from "./task-query.ts";
+
+/**
+ * A commit that reaches a shared store this long after it was sent is refused: longer than a call may take,
+ * and shorter than a node looks for claims that a failed commit may have made.
+ */
+export const COMMIT_EXPIRES_MS = 30_000;
 
 /** The longest time that a call of a store takes. */
 export const STORE_CALL_MS = 5000;
@@ -28,16 +33,13 @@ export interface Store {
   /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
   readonly partitions: number;
 
-  /** The parts of the store that fail independently of each other. Undefined: it is one part. */
-  readonly shards?: Shards<Store> | undefined;
-
   /** The clock of the store, in epoch ms: the reference of engine time in a shared store. */
   clock(): Promise<number>;
 
   /**
    * Carries out a batch in this order: destinations, creates, settles, cancels, retryNows, claims,
-   * hints, documents. The order holds for the items of one destination. Resolves once all of it is
-   * durable. The items of one partition are done together or not at all.
+   * documents. The order holds for the items of one destination. Resolves once all of it is durable,
+   * and then sends the wake-ups. The items of one partition are done together or not at all.
    *
    * A rejection does not say what was done: some partitions may be done, and others may still be done
    * later. `StoreFullError` says that nothing was done. `StoreRefusedError` says that nothing was done
@@ -47,24 +49,23 @@ export interface Store {
 
   /**
    * Creates a task inside a transaction of the caller. The task and its key exist once the caller
-   * commits, and a node finds out by a hint that is stored with it. A rejection has a code and leaves
+   * commits, which also wakes the node that leases its partition. A rejection has a code and leaves
    * nothing of the task in the transaction. Undefined: this store cannot.
    */
   createIn?(tx: CallerTransaction, create: OutboxCreate): Promise<CreateResult>;
 
   /**
-   * The lanes whose earliest waiting task is due before `before`, by partition, in pages. Each call
-   * examines at most `limit` destinations, for any number of waiting tasks. A page may be empty; only
-   * a null cursor ends the list.
+   * The lanes with a task that waits and is due within the given time, by partition, in pages. The
+   * work of a call is bounded by `limit`, whatever waits for later. A page may be empty; only a null
+   * cursor ends the list. A lane may be in several pages.
    */
-  nextDue(query: DueQuery): Promise<DuePage>;
+  dueLanes(query: DueQuery): Promise<DuePage>;
 
   /**
-   * Calls the listener as soon as another node has stored a hint, or when a node has joined, is leaving,
-   * or has begun or ended to take whole limits. Best effort: `renew` returns every hint. Returns a
-   * function that removes the listener.
+   * Calls the listener as soon as another node has made a task wait in one of the followed partitions,
+   * or the nodes of the fleet have changed. Best effort: a node reads what is due as well.
    */
-  onHint(listener: HintListener): () => void;
+  onWakeUp(listener: WakeUpListener): WakeUps;
 
   /**
    * Claims in these partitions whose node has no lease, by the store's clock, at most `limit`. In an
@@ -102,7 +103,8 @@ export interface Store {
   listPolicies(tenantId: string): Promise<readonly PolicyRow[]>;
   /**
    * Marks all versions as removed, so that no create can use them. False, without a change, if there
-   * is none, or while an unfinished task uses one of them.
+   * is none, or while an unfinished task uses one of them. A shared store may also return false if such
+   * a task is being created.
    */
   removePolicy(tenantId: string, policyId: string, now: number): Promise<boolean>;
 
@@ -118,12 +120,12 @@ export interface Store {
   sweep(retention: Retention): Promise<number>;
 
   /**
-   * Removes rows that nothing uses: counts of zero, destinations without tasks, document, pause,
-   * gate and open circuit, saved guard state of destinations that do not exist, and nodes without a
-   * lease and without claims. Each call examines at most `limit` rows and continues at `cursor`.
+   * Removes rows that nothing uses: counts of zero, destinations without tasks whose row is
+   * `isMeaningless`, saved guard state of destinations that do not exist, and nodes without a lease and
+   * without claims. Each call examines about `limit` rows and continues at `cursor`.
    *
-   * In a shared store, a destination whose row was ever written stays: a node that knows an old
-   * version could take a new row with the same version for it.
+   * A shared store remembers the highest version of the removed rows (see `DestinationWrite`). A node
+   * that reports an older version of a row that is gone gets a blank row with it.
    */
   removeUnused(query: UnusedQuery): Promise<UnusedPage>;
 
@@ -179,6 +181,8 @@ export interface RowPage {
 
 export interface DueQuery extends RowPage {
   readonly partitions: readonly number[];
+  /** Tasks that are due from this instant on. An exclusive store may also return earlier ones. */
+  readonly from: number;
   readonly before: number;
 }
 
@@ -210,9 +214,6 @@ export interface LapsedQuery {
   readonly limit: number;
 }
 
-/** Null: hints may have been lost, or the nodes of the fleet have changed. */
-export type HintListener = (lanes: readonly LaneDue[] | null) => void;
-
 /** A policy to add. */
 export type NewPolicy = Omit<PolicyRow, "removedAt">;
 
@@ -241,6 +242,13 @@ export interface Retention {
   /** Dead letters that ended before this instant are removed. */
   readonly deadBefore: number;
   readonly limit: number;
+  /** The tasks and keys of these partitions are removed, and others may be. Default: of all. */
+  readonly partitions?: readonly number[];
+  /**
+   * The call continues an earlier one with the same store, so it need not look again where that one
+   * has looked. Default: it looks everywhere.
+   */
+  readonly isContinued?: boolean;
   /** A store that blocks the event loop asks it after each removed task, and ends when it is true. */
   readonly isOver?: () => boolean;
 }

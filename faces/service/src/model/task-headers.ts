@@ -1,10 +1,93 @@
 /**
- * Task headers: validates the headers of a new task, so that a header that cannot be sent is
- * rejected now and not at the attempt. No message quotes a value, because it may be a secret.
+ * Task headers: the headers that a task may have, those that a delivery adds, and the count of hops.
  */
-import { type FieldProblem, quote } from "@redrive/core";
-import { HOP_HEADER } from "./loop-detection.ts";
+
+import { DocumentError, type FieldProblem, isObject, quote } from "@redrive/core";
+import { serviceError } from "./errors.ts";
 import { isPlainObject } from "./plain-object.ts";
+import type { Headers, NewTask } from "./task.ts";
+
+// Loop detection: counts how many Redrive services a request has passed through, to detect services
+// that send tasks to each other in a loop. The count is stored in a task header with a reserved name.
+
+export const HOP_HEADER = "redrive-hop";
+
+/** More than any intended chain needs. */
+const MAX_HOPS = 3;
+
+/** The number of hops in the headers; 0 if the request comes from no Redrive service. */
+export function hopsOf(headers: Readonly<Record<string, unknown>>): number {
+  const text = headers[HOP_HEADER];
+  return typeof text === "string" && /^\d{1,9}$/.test(text) ? Number(text) : 0;
+}
+
+/** Like `hopsOf`, but throws `LOOP_DETECTED` above the maximum. */
+export function assertNoLoop(headers: Readonly<Record<string, unknown>>): number {
+  const hops = hopsOf(headers);
+  if (hops <= MAX_HOPS) return hops;
+  const text = `the request has passed through ${hops} Redrive services, the limit is ${MAX_HOPS}`;
+  throw serviceError("LOOP_DETECTED", `${text}: does the target send its task back in a loop?`);
+}
+
+/** Adds the number of hops to a task; 0 adds nothing. */
+export function withHops(task: NewTask, hops: number): NewTask {
+  return hops === 0 ? task : { ...task, headers: { ...task.headers, [HOP_HEADER]: String(hops) } };
+}
+
+/** The headers as the caller sent them. */
+export function withoutHops(headers: Headers): Headers {
+  if (!(HOP_HEADER in headers)) return headers;
+  const { [HOP_HEADER]: _, ...given } = headers;
+  return given;
+}
+
+// Headers input: converts the headers of a task from the forms that programs use (`Headers`, `Map`,
+// lists of pairs) to a plain object. Such objects have no fields of their own, so a copy or JSON of
+// them would lose every header. No message quotes a value, because it may be a secret.
+
+/** An object of strings, a `Headers`, a `Map`, or any iterable of `[name, value]` pairs. */
+export type HeadersInput = Headers | Iterable<readonly [string, string]>;
+
+/** The input with headers that are an object, unless they have none of the accepted forms. */
+export function withPlainHeaders<T extends { readonly headers?: HeadersInput }>(
+  input: T,
+): T & { readonly headers?: Headers } {
+  const headers: unknown = isObject(input) ? input.headers : undefined;
+  const plain = isIterable(headers) ? { ...input, headers: headersFrom(headers) } : input;
+  return plain as T & { readonly headers?: Headers };
+}
+
+function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+function headersFrom(pairs: Iterable<unknown>): Headers {
+  const headers = new Map<string, string>();
+  for (const pair of pairs) {
+    const [name, value] = Array.isArray(pair) && pair.length === 2 ? pair : [];
+    if (typeof name !== "string" || typeof value !== "string") {
+      throw refused(`headers must be [name, value] pairs of strings, got ${shapeOf(pair)}`);
+    }
+    if (headers.has(name)) throw refused(`header ${JSON.stringify(name)} is given twice`);
+    headers.set(name, value);
+    // An endless iterable must end.
+    if (headers.size > MAX_HEADERS) throw refused(`headers must be at most ${MAX_HEADERS}`);
+  }
+  return Object.fromEntries(headers);
+}
+
+/** The types of a value, without its content: `[string, number]`. */
+function shapeOf(value: unknown): string {
+  if (!Array.isArray(value)) return value === null ? "null" : typeof value;
+  return `[${value.slice(0, 4).map(shapeOf).join(", ")}]`;
+}
+
+function refused(message: string): Error {
+  return new DocumentError("INVALID_ARGUMENT", [{ field: "headers", value: undefined, message }]);
+}
+
+// Task headers: validates the headers of a new task, so that a header that cannot be sent is
+// rejected now and not at the attempt. No message quotes a value, because it may be a secret.
 
 export const MAX_HEADERS = 100;
 const MAX_BYTES = 16_384;
@@ -29,6 +112,7 @@ const HARMLESS = new Set([
   HOP_HEADER,
   "traceparent",
   "user-agent",
+  "webhook-id",
   "x-request-id",
 ]);
 

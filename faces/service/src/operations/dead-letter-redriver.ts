@@ -2,19 +2,27 @@
  * Dead letter redriver: creates new tasks from dead letters, one or all that match. Each dead
  * letter is redriven once, with its policy version or, if that was removed, the newest one.
  */
-
 import { overridesIn } from "../deliver/request-headers.ts";
+import { MESSAGE_ID, messageIdOf } from "../deliver/signing.ts";
+import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Policies, PolicyChoice } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
-import { assertKeyTargets } from "../intake/targets/key-targets.ts";
 import type { CreateResult } from "../model/batch.ts";
+import { serviceError } from "../model/errors.ts";
 import type { NewId } from "../model/ids.ts";
 import { partitionByteOf } from "../model/partition.ts";
-import type { NewTask } from "../model/task.ts";
+import type { NewTask, RetryTask } from "../model/task.ts";
 import type { TaskFilter, TaskPage, TaskQuery } from "../model/task-query.ts";
-import { markedId, type RedriveJob } from "./redrive-job.ts";
-import { redrivenTask } from "./redriven-task.ts";
-import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
+import {
+  markedId,
+  REDRIVEN,
+  type RedriveJob,
+  type Skip,
+  type Skips,
+  skipOf,
+  skippedIn,
+  withSkip,
+} from "./redrive-job.ts";
 
 export interface RedriveCount {
   readonly redriven: number;
@@ -23,7 +31,7 @@ export interface RedriveCount {
   readonly skips: readonly Skips[];
 }
 
-export interface RedriverParts {
+interface RedriverParts {
   readonly query: Pick<TaskQuery, "get" | "list">;
   readonly policies: Policies;
   readonly secrets: Secrets;
@@ -40,6 +48,9 @@ export type RedriveScope = Pick<RedriveJob, "redriveId" | "targets">;
 
 const PAGE = 100;
 
+const LACKS_KEY =
+  "a header of the task cannot be decrypted: its key is not in encryptionKey (REDRIVE_ENCRYPTION_KEY) of this node";
+
 export class DeadLetterRedriver {
   readonly #parts: RedriverParts;
 
@@ -49,7 +60,8 @@ export class DeadLetterRedriver {
 
   /**
    * False if it is not a dead letter, or was already redriven. Throws `UNKNOWN_POLICY` if its
-   * policy was removed, and `TARGET_DENIED` if the redrive may not send to its target or callback.
+   * policy was removed, `TARGET_DENIED` if the redrive may not send to its target or callback, and
+   * `SECRET_UNAVAILABLE` if this node cannot decrypt its headers.
    */
   async redriveOne(taskId: string, tenantId: string, redrive?: RedriveScope): Promise<boolean> {
     const { query, secrets, newId } = this.#parts;
@@ -60,10 +72,11 @@ export class DeadLetterRedriver {
     // In the partition of its source: both are written together.
     const id = newId(now, partitionByteOf(taskId));
     const marked = redrive ? markedId(id, redrive.redriveId, taskId) : id;
-    // A secret that cannot be decrypted stays sealed: the new task then fails as the old one would.
     const opened = secrets.open(source);
-    const sentKey = opened === null ? undefined : overridesIn(opened.headers).idempotencyKey;
-    const task = redrivenTask(opened ?? source, sentKey, marked, now);
+    // A secret is bound to its task: it could never be decrypted in the new one.
+    if (opened === null) throw serviceError("SECRET_UNAVAILABLE", LACKS_KEY);
+    const sentKey = overridesIn(opened.headers).idempotencyKey;
+    const task = redrivenTask(opened, sentKey, marked, now);
     return this.#create(task, source);
   }
 
@@ -110,4 +123,28 @@ export class DeadLetterRedriver {
       return skip;
     }
   }
+}
+
+// Redriven task: the new task that is created from a dead letter.
+
+/**
+ * Uses the key and the message id of its source, so that the target can deduplicate; it has no row in the
+ * key table.
+ */
+export function redrivenTask(
+  source: RetryTask,
+  sentKey: string | undefined,
+  taskId: string,
+  now: number,
+): NewTask {
+  return {
+    ...source,
+    taskId,
+    headers: { ...source.headers, [MESSAGE_ID]: messageIdOf(source) },
+    idempotencyKey: source.idempotencyKey ?? sentKey ?? source.taskId,
+    deadlineAt: null,
+    createdAt: now,
+    scheduledAt: now,
+    redrivenFrom: source.taskId,
+  };
 }

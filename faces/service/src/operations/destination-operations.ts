@@ -3,34 +3,40 @@
  * destinations, and explain why a task is not running.
  */
 import { DocumentError, remainingMs } from "@redrive/core";
-import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
-import type { LimitChange } from "../engine/destination/limit-history.ts";
+import type { RefusedTarget, Target } from "../deliver/target.ts";
 import type { Engine } from "../engine/engine.ts";
-import { historyOf, requestOf } from "../engine/run/settlement.ts";
+import { heldLanes } from "../engine/lanes.ts";
+import type { LimitChange } from "../engine/limit-history.ts";
+import { historyOf, requestOf } from "../engine/settlement.ts";
+import { originOf } from "../engine/slots.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
-import { refusal } from "../intake/targets/refused-url.ts";
+import { refusal } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { enableIn } from "../model/delivery/disabled-targets.ts";
 import { checkDocument } from "../model/delivery/service-document.ts";
-import { assertDestinationName } from "../model/destination-name.ts";
-import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import {
+  assertDestinationName,
+  blankDestination,
+  type DestinationRow,
+  isOpen,
+} from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
-import type { ActivityRecorder } from "./activity/activity-recorder.ts";
-import { documentToStore, shownDocument } from "./delivery-document.ts";
+import type { ActivityRecorder } from "./activity.ts";
 import {
   type DestinationHealth,
   type DestinationHealthPage,
+  documentToStore,
   healthOfDestination,
+  shownDocument,
 } from "./destination-health.ts";
 import { type Explanation, explainTask, type TaskFacts } from "./explain-task.ts";
-import { serviceHoldOf } from "./service-hold.ts";
 
-export interface DestinationOperationsParts {
+interface DestinationOperationsParts {
   readonly store: Store;
   readonly engine: Engine;
   readonly destinationPolicies: DestinationPolicies;
@@ -49,41 +55,75 @@ export class DestinationOperations {
     this.#parts = parts;
   }
 
-  async pause(tenantId: string, name: string): Promise<DestinationRow> {
+  async pause(tenantId: string, name: string, by?: string): Promise<DestinationRow> {
     assertDestinationName(name);
-    return this.#change(tenantId, name, { pausedAt: this.#parts.engine.now() });
+    return this.#change(
+      tenantId,
+      name,
+      { pausedAt: this.#parts.engine.now() },
+      `it was paused${byText(by)}`,
+    );
   }
 
-  async resume(tenantId: string, name: string): Promise<DestinationRow> {
+  async resume(tenantId: string, name: string, by?: string): Promise<DestinationRow> {
     assertDestinationName(name);
-    return this.#change(tenantId, name, { pausedAt: null });
+    return this.#change(tenantId, name, { pausedAt: null }, `it was resumed${byText(by)}`);
+  }
+
+  /** Sends again, slowly at first. Changes nothing unless the breaker is open. */
+  async closeBreaker(tenantId: string, name: string, by?: string): Promise<DestinationRow> {
+    assertDestinationName(name);
+    const closed = { breakerState: "CLOSED", openUntil: 0, openCount: 0 } as const;
+    const change = (row: DestinationRow) => (isOpen(row) ? closed : {});
+    return this.#change(tenantId, name, change, `the breaker was closed${byText(by)}`);
+  }
+
+  /** The next due task is sent as a probe now. Changes nothing unless the breaker is open. */
+  async probe(tenantId: string, name: string, by?: string): Promise<DestinationRow> {
+    assertDestinationName(name);
+    const openUntil = this.#parts.engine.now();
+    const change = (row: DestinationRow) => (isOpen(row) ? { openUntil } : {});
+    return this.#change(tenantId, name, change, `the breaker may send a probe${byText(by)}`);
   }
 
   async configure(
     tenantId: string,
     name: string,
     document: ServiceDocument,
+    by?: string,
   ): Promise<DestinationRow> {
     assertDestinationName(name);
     const { destinationPolicies, secrets, checkTarget } = this.#parts;
     const problems = checkDocument(document);
     if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
+    await destinationPolicies.assertKnown(tenantId, document);
     const { deadLetterUrl } = document;
     const forward = deadLetterUrl === undefined ? undefined : checkTarget(deadLetterUrl);
     if (forward?.ok === false) throw refusal(forward, "deadLetterUrl");
-    const row = await this.#change(tenantId, name, ({ document: text }) => ({
+    const change = ({ document: text }: DestinationRow) => ({
       document: documentToStore({ ...document }, { tenantId, name, text }, secrets),
-    }));
+    });
+    const row = await this.#change(
+      tenantId,
+      name,
+      change,
+      `its document was replaced${byText(by)}`,
+    );
     destinationPolicies.forget(tenantId, name);
     return row;
   }
 
   /** Sends to this URL again, although it responded 410. Does nothing if it is not disabled. */
-  async enableTarget(tenantId: string, name: string, targetUrl: string): Promise<DestinationRow> {
+  async enableTarget(
+    tenantId: string,
+    name: string,
+    targetUrl: string,
+    by?: string,
+  ): Promise<DestinationRow> {
     assertDestinationName(name);
-    return this.#change(tenantId, name, ({ document }) =>
-      document === null ? {} : { document: enableIn(document, targetUrl) },
-    );
+    const change = ({ document }: DestinationRow) =>
+      document === null ? {} : { document: enableIn(document, targetUrl) };
+    return this.#change(tenantId, name, change, `a target was enabled${byText(by)}`);
   }
 
   /** The row as a user may see it: with placeholders for signing secrets. */
@@ -91,8 +131,9 @@ export class DestinationOperations {
     tenantId: string,
     name: string,
     change: Parameters<Engine["changeDestination"]>[2],
+    reason: string,
   ): Promise<DestinationRow> {
-    const row = await this.#parts.engine.changeDestination(tenantId, name, change);
+    const row = await this.#parts.engine.changeDestination(tenantId, name, change, reason);
     const shown = shownDocument(row.document);
     return { ...row, document: shown && JSON.stringify(shown) };
   }
@@ -141,7 +182,7 @@ export class DestinationOperations {
     const destination =
       destinations.find(tenantId, name) ?? destinations.preview(state.row, guards);
     const now = engine.now();
-    const held = destination.shardLanes.held(now);
+    const held = heldLanes(destination.lanes, now);
     const recent = activity.recentOf(tenantId, name, now);
     return healthOfDestination(state, destination.admission, now, { held, recent });
   }
@@ -179,5 +220,44 @@ export class DestinationOperations {
     if (isUnreadable(policy)) return { unreadablePolicy: policy.unreadable };
     const leftMs = remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now);
     return { isOver: leftMs <= 0 };
+  }
+}
+
+/** For the event of a change, which the log keeps. */
+function byText(by: string | undefined): string {
+  return by === undefined ? "" : ` by ${by}`;
+}
+
+// Service hold: names the limit of the whole service, if any, that holds a waiting task now.
+
+/** A clause; undefined: no such limit holds the task. */
+function serviceHoldOf(engine: Engine, task: RetryTask, now: number): string | undefined {
+  return budgetHold(engine, task, now) ?? slotHold(engine, task, now);
+}
+
+function budgetHold(
+  { serviceBudget }: Engine,
+  { tenantId, attemptNumber }: RetryTask,
+  now: number,
+): string | undefined {
+  const isHeld = attemptNumber > 0 && serviceBudget?.allows(tenantId, now, false) === false;
+  return isHeld ? "the tenant has used its share of the service's retry budget" : undefined;
+}
+
+function slotHold(
+  { attemptSlots }: Engine,
+  { tenantId, targetUrl }: RetryTask,
+  now: number,
+): string | undefined {
+  const origin = originOf(targetUrl);
+  switch (attemptSlots.limitOf({ tenantId, origin }, now)) {
+    case "node":
+      return "the node runs as many attempts as it may run at once for the tenant";
+    case "origin":
+      return `the node runs as many attempts to ${origin} as it may run at once for the tenant`;
+    case "shortage":
+      return "the node lacks files, memory or ports, and waits for a moment";
+    case undefined:
+      return undefined;
   }
 }

@@ -1,11 +1,14 @@
-/** Tests of explanations: everything that can hold a task back has its sentence. */
+/**
+ * Tests of explanations: everything that can hold a task back has its sentence. Tests of durations
+ * in sentences.
+ */
 import { Admission, createGuards, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
 import { attemptLog } from "../stores/store.testing.ts";
 import { type DestinationHealth, healthOfDestination } from "./destination-health.ts";
-import { explainTask } from "./explain-task.ts";
+import { explainTask, roughDuration } from "./explain-task.ts";
 
 const NOW = 10_000;
 const row = blankDestination("acme", "shop");
@@ -142,4 +145,17 @@ describe("the wait of a task", () => {
       wait: { cause: delaySource, sinceAt: NOW - 60, untilAt: NOW + 500 },
     });
   });
+});
+
+it.each([
+  [40, "40 ms"],
+  [999.6, "1 s"],
+  [7123, "7.1 s"],
+  [46_420, "46 s"],
+  [59_800, "1 min"],
+  [212_400, "3.5 min"],
+  [10_000_000, "2.8 h"],
+  [200_000_000, "2.3 d"],
+])("%d ms is %s", (ms, text) => {
+  expect(roughDuration(ms)).toBe(text);
 });

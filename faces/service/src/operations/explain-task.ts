@@ -2,11 +2,10 @@
  * Explain task: says in one sentence why a task is not running now, from the stored state of the
  * task, its last attempt and its destination. It decides nothing; it only names what holds the task.
  */
-import { explainReason, type HoldReason, holdDescriptions } from "@redrive/core";
-import type { Hold } from "../engine/destination/lane-hold.ts";
+import { explainReason, formatDuration, type HoldReason, holdDescriptions } from "@redrive/core";
+import type { Hold } from "../engine/lanes.ts";
 import type { AttemptLog, RetryTask, WaitCause } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
-import { roughDuration } from "./rough-duration.ts";
 
 export interface TaskFacts {
   /** The limit of the service that holds it now, as a clause. Default: none. */
@@ -22,7 +21,7 @@ export interface TaskFacts {
 }
 
 /** The wait of a task that is not running now. */
-export interface CurrentWait {
+interface CurrentWait {
   readonly cause: WaitCause;
   readonly sinceAt: number;
   /** When it ends at the latest, or when the circuit is probed next; null: not known. */
@@ -85,6 +84,8 @@ function explainWaiting(
   if (unreadablePolicy !== undefined) {
     return { text: explainUnreadable(task, next, unreadablePolicy), wait: null };
   }
+  if (task.lastError?.includes(NO_KEY))
+    return { text: `${next} waits: ${task.lastError}.`, wait: null };
   const hold = currentHold(task, health, now, facts);
   const held = hold?.text ?? serviceHold;
   const isPaused = health.pausedAt !== null || health.unreadable !== null;
@@ -97,6 +98,9 @@ function explainWaiting(
     ? { text: `${next} is due and starts as soon as a node claims it.`, wait }
     : { text: `${next} is due, but ${held}.`, wait };
 }
+
+/** In the last error of a task that its node gave back, because it lacks an encryption key. */
+const NO_KEY = "cannot be decrypted";
 
 const DELAY_TEXTS: Readonly<Record<string, string>> = {
   policy: "the delay of its policy",
@@ -207,4 +211,20 @@ function heldBy(health: DestinationHealth, isRetry: boolean, now: number): Found
 
 function attempts(count: number): string {
   return count === 1 ? "1 attempt" : `${count} attempts`;
+}
+
+/** Below `belowMs`, a duration is rounded to `stepMs`. */
+const STEPS = [
+  { belowMs: 1000, stepMs: 1 },
+  { belowMs: 10_000, stepMs: 100 },
+  { belowMs: 60_000, stepMs: 1000 },
+  { belowMs: 3_600_000, stepMs: 6000 },
+  { belowMs: 86_400_000, stepMs: 360_000 },
+] as const;
+const DAY_STEP_MS = 8_640_000;
+
+/** A duration in a sentence, with two or three digits: "46 s", not "46.42 s". */
+export function roughDuration(ms: number): string {
+  const stepMs = STEPS.find(({ belowMs }) => ms < belowMs)?.stepMs ?? DAY_STEP_MS;
+  return formatDuration(Math.round(ms / stepMs) * stepMs);
 }

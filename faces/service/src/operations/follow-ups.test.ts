@@ -1,6 +1,6 @@
 /** Tests of the tasks that follow the end of another: callbacks and forwarded dead letters. */
 import { describe, expect, it } from "vitest";
-import { expirationOf, releaseOf } from "../engine/run/settlement.ts";
+import { expirationOf, releaseOf } from "../engine/settlement.ts";
 import type { StartedTask } from "../model/batch.ts";
 import { NO_SETTINGS } from "../model/delivery/delivery-settings.ts";
 import type { NewTask } from "../model/task.ts";

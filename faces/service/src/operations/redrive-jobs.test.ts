@@ -27,12 +27,21 @@ class World {
   failures: Error[] = [];
   /** The result of new tasks. */
   status: RetryTask["status"] = "SUCCEEDED";
+  attemptNumber = 1;
   #lastId = 0;
 
   constructor(count: number) {
     const ids = Array.from({ length: count }, (_, n) => `0100-${String(n).padStart(4, "0")}`);
     const dead = { status: "EXHAUSTED", redrivenTo: null, destination: "shop" };
     this.tasks = new Map(ids.map((taskId) => [taskId, { ...dead, taskId } as RetryTask]));
+  }
+
+  /** The new tasks have started. */
+  startAll(): void {
+    for (const task of this.tasks.values()) {
+      if (task.taskId.startsWith("0300"))
+        this.tasks.set(task.taskId, { ...task, attemptNumber: 1 });
+    }
   }
 
   /** In small steps, because a run continues for many ticks without an alarm. */
@@ -55,7 +64,8 @@ class World {
         const dead = [...this.tasks.values()].filter(({ taskId }) => taskId.startsWith("0100"));
         return { tasks: dead, cursor: null };
       },
-      openCircuits: async () => this.rows,
+      openCircuits: async () => this.rows.filter(({ breakerState }) => breakerState !== "CLOSED"),
+      destinationRow: async (name) => this.rows.find((row) => row.name === name) ?? null,
       redriveTask: async (taskId, _, { redriveId }) => {
         this.#redrive(taskId, redriveId);
         // A commit takes time.
@@ -71,8 +81,8 @@ class World {
     if (source?.redrivenTo !== null) return;
     const redrivenTo = `0300-${String(++this.#lastId)}-${markOf(redriveId, taskId)}`;
     this.tasks.set(taskId, { ...source, redrivenTo });
-    const { status } = this;
-    const made = { taskId: redrivenTo, status, attemptNumber: 1, redrivenTo: null };
+    const { status, attemptNumber } = this;
+    const made = { taskId: redrivenTo, status, attemptNumber, redrivenTo: null };
     this.tasks.set(redrivenTo, { ...source, ...made });
     this.made.push({ taskId, atMs: this.clock.monotonicMs() });
   }
@@ -176,7 +186,7 @@ it("names the first twenty skipped dead letters, and counts all", async () => {
   world.failures = Array.from({ length: 50 }, () => serviceError("UNKNOWN_POLICY", "none"));
   const jobs = world.process();
   const { redriveId } = await jobs.start({ ...order, ratePerSecond: 0.1 });
-  await world.pass(500);
+  await world.pass(1000);
   const job = await jobs.get(redriveId, "acme");
   expect(job).toMatchObject({ status: "DONE", redriven: 0, skipped: 50, skips: [{ count: 50 }] });
   expect(job?.skips[0]?.taskIds).toHaveLength(20);
@@ -328,6 +338,92 @@ it("pauses when the circuit of a destination opens, not when it was open before"
   await world.pass(1000);
   const paused = { status: "PAUSED", error: expect.stringContaining("circuit of shop opened") };
   expect(await jobs.get(redriveId, "acme")).toMatchObject(paused);
+});
+
+describe("a redrive waits for the destination", () => {
+  const open = (openUntil: number): DestinationRow => ({
+    ...blankDestination("acme", "shop"),
+    breakerState: "OPEN",
+    openCount: 1,
+    openUntil,
+  });
+
+  it("while its circuit is open, also after it was resumed", async () => {
+    const world = new World(20);
+    world.rows = [open(world.clock.now() + 35_000)];
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
+    await world.pass(1000);
+    await jobs.pause(redriveId, "acme");
+    await jobs.resume(redriveId, "acme");
+    await world.pass(33_000);
+    expect(world.made).toHaveLength(0);
+    const waiting = { status: "RUNNING", waitsFor: "the open circuit of shop" };
+    expect(await jobs.get(redriveId, "acme")).toMatchObject(waiting);
+    world.rows = [];
+    await world.pass(3000);
+    expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 20 });
+  });
+
+  it("while it is paused", async () => {
+    const world = new World(5);
+    world.rows = [{ ...blankDestination("acme", "shop"), pausedAt: 1 }];
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
+    await world.pass(60_000);
+    expect(world.made).toHaveLength(0);
+    expect((await jobs.get(redriveId, "acme"))?.waitsFor).toBe("shop, which is paused");
+    world.rows = [];
+    await world.pass(2000);
+    expect((await jobs.get(redriveId, "acme"))?.status).toBe("DONE");
+  });
+
+  it("with one task at a time as a probe, if nothing else probes it", async () => {
+    const world = new World(20);
+    const jobs = world.process();
+    world.rows = [open(world.clock.now() + 1000)];
+    await jobs.start({ ...order, ratePerSecond: 10 });
+    await world.pass(1500);
+    expect(world.made).toHaveLength(0);
+    await world.pass(1000);
+    expect(world.made).toHaveLength(1);
+    // The probe has failed, and the circuit is open for longer.
+    world.rows = [{ ...open(world.clock.now() + 30_000), openCount: 2 }];
+    await world.pass(29_000);
+    expect(world.made).toHaveLength(1);
+    await jobs.stop();
+  });
+
+  it("while its guards hold so many tasks as the redrive creates in a second", async () => {
+    const world = new World(100);
+    world.status = "PENDING";
+    world.attemptNumber = 0;
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 20 });
+    await world.pass(60_000);
+    expect(world.made).toHaveLength(20);
+    const { waitsFor } = (await jobs.get(redriveId, "acme")) ?? {};
+    expect(waitsFor).toBe("shop: 20 of its tasks have not started");
+    world.startAll();
+    await world.pass(500);
+    expect(world.made.length).toBeGreaterThan(20);
+    await jobs.stop();
+  });
+
+  it("and continues with those of other destinations meanwhile", async () => {
+    const world = new World(10);
+    for (const [n, task] of [...world.tasks.values()].entries()) {
+      if (n % 2 === 0) world.tasks.set(task.taskId, { ...task, destination: "other" });
+    }
+    world.rows = [open(world.clock.now() + 60_000)];
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
+    await world.pass(30_000);
+    expect(world.made.map(({ taskId }) => Number(taskId.at(-1)) % 2)).toEqual([0, 0, 0, 0, 0]);
+    world.rows = [];
+    await world.pass(2000);
+    expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 10 });
+  });
 });
 
 it("looks only for running redrives, however many have ended", async () => {

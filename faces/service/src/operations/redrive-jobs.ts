@@ -4,7 +4,7 @@
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, messageOf, RedriveError } from "@redrive/core";
-import type { DocumentName } from "../engine/events/document-reports.ts";
+import type { DocumentName } from "../engine/events.ts";
 import type { DocumentTable, StoredDocument } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
@@ -22,9 +22,8 @@ import {
   type StoredJob,
 } from "./redrive-job.ts";
 import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
-import { RunningRedrive } from "./running-redrive.ts";
 
-export interface RedriveJobsParts {
+interface RedriveJobsParts {
   readonly clock: Clock;
   readonly documents: DocumentTable;
   readonly source: RedriveSource;
@@ -36,7 +35,7 @@ export interface RedriveJobsParts {
 }
 
 /** Stops waiting for a step that takes too long. */
-export type Limit = <T>(step: Promise<T>) => Promise<T>;
+type Limit = <T>(step: Promise<T>) => Promise<T>;
 
 /** Ended redrives of a tenant that are kept. */
 const MAX_ENDED = 100;
@@ -376,4 +375,32 @@ function otherTargets({ redriveId }: RedriveJob): Error {
 function conflict({ redriveId, status }: RedriveJob, verb: string): Error {
   const text = `redrive ${redriveId} is ${status} and can no longer be ${verb}`;
   return serviceError("TASK_STATE_CONFLICT", text);
+}
+
+/** A redrive that this process runs. */
+class RunningRedrive {
+  readonly #abort = new AbortController();
+  stored: StoredJob;
+  savedMs = Number.NEGATIVE_INFINITY;
+  saving: Promise<void> = Promise.resolve();
+  ended: Promise<void> = Promise.resolve();
+
+  constructor(stored: StoredJob) {
+    this.stored = stored;
+  }
+
+  /** Ends its sleeps. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  isActive(): boolean {
+    return !this.signal.aborted;
+  }
+
+  /** Ends the run; resolves once it has stopped. */
+  abandon(): Promise<void> {
+    this.#abort.abort(new Error("the redrive no longer runs here"));
+    return this.ended;
+  }
 }

@@ -6,8 +6,16 @@ import { policySchema } from "@redrive/core";
 import type { Static } from "typebox";
 import { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import { LANES } from "../model/task.ts";
+import { MAX_ID_PAGE } from "../model/task-query.ts";
+import {
+  DESTINATION_MEASURES,
+  type DestinationMeasure,
+  TENANT_MEASURES,
+  type TenantMeasure,
+} from "../operations/activity.ts";
+import { SUGGESTED_FIELDS } from "../operations/selection.ts";
 import { Type } from "./schema-builder.ts";
-import { filterFields } from "./task-schemas.ts";
+import { filterFields, Status } from "./task-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
@@ -106,7 +114,7 @@ export const RedriveView = Type.Object({
   skipped: Type.Integer({ description: "Dead letters that were not redriven; `skips` says why." }),
   skips: Type.Array(
     Type.Object({
-      reason: Type.Enum(["redriven", "unknown-policy", "target-denied"], {
+      reason: Type.Enum(["redriven", "unknown-policy", "target-denied", "secret-unavailable"], {
         description:
           "Another caller redrove it; its policy was removed; the API key may not send to its target.",
       }),
@@ -141,7 +149,15 @@ export const DestinationToStore = Type.Unsafe<object>({
   description: "A destination document; false disables a guard.",
   properties: {
     description: { type: "string", maxLength: 500 },
-    policy: { anyOf: [{ type: "string" }, policySchema()] },
+    policy: {
+      anyOf: [{ type: "string" }, policySchema()],
+      description: "A policy, or the id of a registered policy or a preset.",
+    },
+    policyVersion: {
+      type: "integer",
+      minimum: 1,
+      description: "New tasks get this version of the named policy. Default: the newest one.",
+    },
     idempotent: { type: "boolean" },
     retryBudget: {},
     breaker: {},
@@ -238,3 +254,117 @@ export type TargetToEnable = Static<typeof TargetToEnable>;
 
 export const DestinationParams = Type.Object({ name: Type.String() });
 export type DestinationParams = Static<typeof DestinationParams>;
+
+// Selection schemas: counts, ids and values of tasks that match a filter, and operations on many
+// tasks, as JSON Schema and as types.
+
+const filter = { status: Type.Optional(Status), ...filterFields };
+
+export const CountQuery = Type.Object(filter, { additionalProperties: false });
+export type CountQuery = Static<typeof CountQuery>;
+
+export const CountView = Type.Object({
+  count: Type.Integer(),
+  complete: Type.Boolean({ description: "False: counting took too long, and there may be more." }),
+});
+export type CountView = Static<typeof CountView>;
+
+export const IdQuery = Type.Object(
+  {
+    ...filter,
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_ID_PAGE, default: 1000 })),
+    cursor: Type.Optional(Type.String({ maxLength: 200 })),
+  },
+  { additionalProperties: false },
+);
+export type IdQuery = Static<typeof IdQuery>;
+
+export const IdList = Type.Object({
+  taskIds: Type.Array(Type.String()),
+  cursor: Type.Union([Type.String(), Type.Null()], {
+    description: "For the next page; null on the last. A page before it may be short.",
+  }),
+});
+export type IdList = Static<typeof IdList>;
+
+export const SuggestionQuery = Type.Object(
+  {
+    ...filter,
+    field: Type.Enum([...SUGGESTED_FIELDS]),
+    text: Type.Optional(Type.String({ maxLength: 255, description: "Part of the value." })),
+  },
+  { additionalProperties: false },
+);
+export type SuggestionQuery = Static<typeof SuggestionQuery>;
+
+export const SuggestionList = Type.Object({
+  suggestions: Type.Array(
+    Type.Object({
+      value: Type.String(),
+      count: Type.Integer({ description: "Tasks with this value, among those examined." }),
+    }),
+    { description: "At most 12. Values that begin with the text come first." },
+  ),
+});
+export type SuggestionList = Static<typeof SuggestionList>;
+
+export const TaskIds = Type.Object(
+  { taskIds: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1000 }) },
+  { additionalProperties: false },
+);
+export type TaskIds = Static<typeof TaskIds>;
+
+export const ManyResult = Type.Object({
+  done: Type.Integer(),
+  requested: Type.Integer({
+    description: "Cancel only: an attempt is in progress; canceled unless that attempt succeeds.",
+  }),
+  refused: Type.Array(
+    Type.Object({ taskId: Type.String(), code: Type.String(), detail: Type.String() }),
+    { description: "Tasks that were not changed, and why." },
+  ),
+});
+export type ManyResult = Static<typeof ManyResult>;
+
+const Counts = Type.Array(Type.Number(), { description: "Sixty values, the oldest first." });
+
+function countsOf<Measure extends string>(measures: readonly Measure[]) {
+  const fields = Object.fromEntries(measures.map((measure) => [measure, Counts]));
+  return Type.Object(fields as Record<Measure, typeof Counts>);
+}
+
+const minutes = {
+  firstMinuteAt: Type.Integer({ description: "The start of the first minute. Epoch ms." }),
+  minuteMs: Type.Integer(),
+};
+
+/** The last hour of a tenant and of a destination, as JSON Schema and as types. */
+export const ActivityView = Type.Object({
+  ...minutes,
+  counts: countsOf<TenantMeasure>(TENANT_MEASURES),
+});
+export type ActivityView = Static<typeof ActivityView>;
+
+const LimitChangeView = Type.Object({
+  sinceAt: Type.Integer({ description: "When the first of its steps happened. Epoch ms." }),
+  at: Type.Integer({ description: "When the last of its steps happened. Epoch ms." }),
+  from: Type.Integer(),
+  to: Type.Integer(),
+  cause: Type.Enum(["successes", "overload", "latency", "ramp-started", "ramp", "document"], {
+    description:
+      "successes: calls succeeded while at least half of the limit was used. overload: the target refused calls for overload, or calls timed out. latency: calls became faster or slower, or the target refused many of them. ramp-started: a pause, a Retry-After or an open circuit is over, so the limit restarts at 1. ramp: one more per success, or after a time without the end of a call, until the old limit. document: the document changed.",
+  }),
+  detail: Type.Union([Type.String(), Type.Null()], {
+    description: "The response or error that caused the last step.",
+  }),
+  steps: Type.Integer(),
+});
+
+export const DestinationHistory = Type.Object({
+  ...minutes,
+  counts: countsOf<DestinationMeasure>(DESTINATION_MEASURES),
+  limits: Type.Array(LimitChangeView, {
+    description: "The latest changes of the concurrency limit, the oldest first; at most 60.",
+  }),
+});
+export type DestinationHistory = Static<typeof DestinationHistory>;

@@ -35,7 +35,7 @@ export const KeyList = Type.Object({
 });
 export type KeyList = Static<typeof KeyList>;
 
-/** `key-routes.ts` validates, so that the messages name the scopes and quote the value. */
+/** `setting-routes.ts` validates, so that the messages name the scopes and quote the value. */
 export const KeyToCreate = Type.Object(
   {
     name: Type.String({ maxLength: 100, description: "For people." }),
@@ -68,8 +68,10 @@ export const AlertsView = Type.Object({
     description: "The destination of the tasks that post them.",
   }),
   deadLetterRatio: Type.Union([Type.Number(), Type.Null()]),
+  minDeadLetters: NullableInteger,
   windowMs: NullableInteger,
   lateMs: NullableInteger,
+  repeatMs: NullableInteger,
   runbookUrl: NullableText,
   firing: Type.Array(
     Type.Object({
@@ -78,7 +80,7 @@ export const AlertsView = Type.Object({
       tenantId: NullableText,
       destination: NullableText,
     }),
-    { description: "On the node that answers." },
+    { description: "Of the whole fleet." },
   ),
 });
 export type AlertsView = Static<typeof AlertsView>;

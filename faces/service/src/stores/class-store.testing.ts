@@ -3,7 +3,7 @@
  * Wrappers must keep them.
  */
 import type { Store } from "../model/store.ts";
-import { transferOf } from "../model/transfer/transfer.ts";
+import { transferOf } from "../model/transfer.ts";
 
 export function classStore(inner: Store): Store {
   const { query, documents } = inner;

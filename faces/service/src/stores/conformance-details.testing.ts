@@ -88,12 +88,13 @@ export function detailConformance(store: () => Store): void {
       );
       await store().commit(batch({ settles }));
     }
-    const sweep = (limit: number) =>
+    const sweep = (limit: number, isContinued = false) =>
       store().sweep({
         now: T0 + 86_400_000,
         endedBefore: T0 + 1,
         deadBefore: T0 + 1,
         limit,
+        isContinued,
       });
 
     it("removes tasks of every end, and at most its limit of tasks and keys", async () => {
@@ -104,6 +105,33 @@ export function detailConformance(store: () => Store): void {
       while ((await sweep(5)) === 5);
       expect(await idsOf({})).toEqual([]);
       expect(await store().query.count(TENANT)).toEqual({});
+    });
+
+    it("continues where the one before has ended, and leaves nothing behind", async () => {
+      await endTasks(9);
+      expect(await sweep(4)).toBe(4);
+      for (let rounds = 0; (await sweep(4, true)) === 4; rounds++) expect(rounds).toBeLessThan(9);
+      expect(await idsOf({})).toEqual([]);
+      expect(await store().query.count(TENANT)).toEqual({});
+      const keyed = create({ idempotencyKey: "k8" }, { fingerprint: "f" });
+      const { creates } = await store().commit(batch({ creates: [keyed] }));
+      expect(creates[0]?.kind).toBe("created");
+    });
+
+    it("finds, when it continues, what has become old since", async () => {
+      const retention = { deadBefore: T0, limit: 9 };
+      await endTasks(1);
+      const first = { ...retention, now: T0 + 86_399_999, endedBefore: T0 };
+      expect(await store().sweep(first)).toBe(0);
+      const second = { ...retention, now: T0 + 86_400_000, endedBefore: T0 + 1 };
+      expect(await store().sweep({ ...second, isContinued: true })).toBe(2);
+    });
+
+    it("finds what was written with an earlier instant, unless it continues", async () => {
+      const retention = { now: T0 + 100, endedBefore: T0 + 90, deadBefore: T0, limit: 9 };
+      expect(await store().sweep(retention)).toBe(0);
+      await endTasks(1);
+      expect(await store().sweep(retention)).toBe(1);
     });
 
     it("leaves no attempt behind that a later task could inherit", async () => {

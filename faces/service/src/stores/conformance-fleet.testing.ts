@@ -1,11 +1,11 @@
 /**
- * Conformance of what nodes of a fleet share: partitions, hints, leases and shares of limits. A part
+ * Conformance of what nodes of a fleet share: partitions, wake-ups, leases and shares of limits. A part
  * of `conformance.testing.ts`. An exclusive store has one node and one partition, so for it only the
  * shape of the results is tested.
  */
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
-import type { LaneDue } from "../model/lane-due.ts";
+import type { LaneDue, WakeUp } from "../model/lane-due.ts";
 import { LATE_REPORT, type RateUse, RESERVED_MS, type SlotUse } from "../model/node-report.ts";
 import { partitionOf } from "../model/partition.ts";
 import type { Store } from "../model/store.ts";
@@ -16,9 +16,11 @@ import {
   create,
   DESTINATION,
   destinationReport,
+  dueLanes,
   nextTaskId,
   partitionsOf,
   report,
+  settle,
   T0,
   TENANT,
 } from "./store.testing.ts";
@@ -28,6 +30,29 @@ function createIn(partition: number, fields: Partial<NewTask> = {}) {
   const byte = partition.toString(16).padStart(2, "0");
   const taskId = nextTaskId().replace("-8000-", `-80${byte}-`);
   return create({ taskId, ...fields });
+}
+
+/** What a listener hears that follows these partitions. */
+function listenTo(store: Store, partitions: readonly number[]) {
+  const all: WakeUp[] = [];
+  const wakeUps = store.onWakeUp((wakeUp) => all.push(wakeUp));
+  wakeUps.follow(partitions);
+  const lanes = () =>
+    all
+      .flatMap((wakeUp) => (typeof wakeUp === "string" ? [] : wakeUp))
+      .filter(({ destination }) => destination !== "probe");
+  /** A channel is followed soon, so the first message may be lost. */
+  const isReady = async () => {
+    const partition = partitions[0] ?? 0;
+    const probe = { tenantId: TENANT, destination: "probe", lane: "first", partition, dueAt: 0 };
+    const isTold = async () => {
+      await store.commit(batch({ wakeUps: [probe as LaneDue] }));
+      return all.length > 0;
+    };
+    await expect.poll(isTold).toBe(true);
+    all.splice(0);
+  };
+  return { all, wakeUps, lanes, isReady };
 }
 
 const slots = (limit: number, wanted: number, used = 0): SlotUse => ({ limit, wanted, used });
@@ -44,7 +69,8 @@ export function fleetConformance(store: () => Store): void {
       if (store().exclusive) return;
       const made = [createIn(1), createIn(1, { scheduledAt: T0 + 5 }), createIn(2), createIn(3)];
       await store().commit(batch({ creates: made }));
-      const { lanes } = await store().nextDue({ partitions: [1, 3], before: T0 + 9, limit: 99 });
+      const query = { partitions: [1, 3], from: T0 - 9, before: T0 + 9, limit: 99 };
+      const { lanes } = await store().dueLanes(query);
       const due = lanes.map(({ partition, dueAt }) => [partition, dueAt]);
       expect(due.sort()).toEqual([
         [1, T0],
@@ -74,6 +100,27 @@ export function fleetConformance(store: () => Store): void {
       expect(claimed.size).toBe(8);
     });
 
+    it("are swept on their own or with others, and none is forgotten", async () => {
+      if (store().exclusive) return;
+      const made = [1, 2, 2, 3].map((partition, at) => ({
+        ...createIn(partition, { idempotencyKey: `k${at}` }),
+        fingerprint: "f",
+      }));
+      await store().commit(batch({ creates: made }));
+      await store().commit(batch({ cancels: made.map(({ task }) => task) }));
+      const ends = { now: T0 + 86_400_000, endedBefore: T0 + 1, deadBefore: 0, limit: 9 };
+      const left = async () => {
+        const { tasks } = await store().query.list(TENANT, {}, { limit: 9 });
+        return new Set(tasks.map(({ taskId }) => partitionOf(taskId, store().partitions)));
+      };
+      await store().sweep({ ...ends, partitions: [2] });
+      expect(await left()).not.toContain(2);
+      await store().sweep({ ...ends, partitions: [1, 3], isContinued: true });
+      expect(await left()).toEqual(new Set());
+      const { creates } = await store().commit(batch({ creates: made }));
+      expect(creates.map(({ kind }) => kind)).toEqual(made.map(() => "created"));
+    });
+
     it("keep the tasks that are stored together in one commit", async () => {
       if (store().exclusive) return;
       const source = createIn(7);
@@ -86,7 +133,93 @@ export function fleetConformance(store: () => Store): void {
     });
   });
 
-  describe("hints", () => {
+  describe("a commit", () => {
+    it("that arrives after it has expired is refused, and stores nothing", async () => {
+      if (store().exclusive) return;
+      const now = await store().clock();
+      const late = batch({
+        expiresAt: Math.floor(now) - 1000,
+        creates: [createIn(3), createIn(9)],
+      });
+      await expect(store().commit(late)).rejects.toThrow(/expired/u);
+      expect(await store().query.count(TENANT)).toEqual({});
+      await store().commit({ ...late, expiresAt: Math.floor(now) + 60_000 });
+      expect(await store().query.count(TENANT)).toEqual({ PENDING: 2 });
+    });
+
+    it("does not settle the claim of another node, although its epoch is the same", async () => {
+      if (store().exclusive) return;
+      await store().commit(batch({ creates: [create()] }));
+      const { claims } = await store().commit(
+        batch({ nodeId: "node-2", claims: [claimOf("first")] }),
+      );
+      const claim = claims[0]?.tasks[0];
+      if (claim === undefined) throw new Error("nothing was claimed");
+      expect(claim).toMatchObject({ claimEpoch: 1, claimedBy: "node-2" });
+      // Its own claim with this epoch was lost in a failover.
+      const lost = { ...claim, claimedBy: "node-1" };
+      const refused = await store().commit(batch({ nodeId: "node-1", settles: [settle(lost)] }));
+      expect(refused.settles).toEqual(["fenced"]);
+      // A node that rescues the claim names the node that has it.
+      const rescued = await store().commit(batch({ nodeId: "node-1", settles: [settle(claim)] }));
+      expect(rescued.settles).toEqual(["PENDING"]);
+    });
+
+    it("returns the claimant with each claim, also of a new task and of a node that is gone", async () => {
+      const created = await store().commit(
+        batch({ nodeId: "node-2", creates: [create({}, { claimVersion: 0 })] }),
+      );
+      expect(created.creates[0]).toMatchObject({ started: { claimedBy: "node-2" } });
+      const own = await store().claimsOf("node-2", 9);
+      expect(own.map(({ claimedBy }) => claimedBy)).toEqual(["node-2"]);
+      const query = { nodeId: "node-1", partitions: partitionsOf(store()), limit: 9 };
+      const lapsed = await store().lapsed(query);
+      expect(lapsed.map(({ claimedBy }) => claimedBy)).toEqual(["node-2"]);
+    });
+  });
+
+  describe("due lanes", () => {
+    it("are those of tasks that are due within the time, in pages, whatever waits for later", async () => {
+      if (store().exclusive) return;
+      const dueIn = (destination: string, ms: number) =>
+        createIn(2, { destination, scheduledAt: T0 + ms });
+      const soon = Array.from({ length: 30 }, (_, n) => dueIn(`soon-${n}`, n));
+      const other = [dueIn("early", -9000), dueIn("early", 90_000), dueIn("late", 90_000)];
+      await store().commit(batch({ creates: [...soon, ...other] }));
+      const found = new Map<string, number>();
+      let cursor: string | null | undefined;
+      while (cursor !== null) {
+        const query = { partitions: [1, 2], from: T0, before: T0 + 20, limit: 3, cursor };
+        const page = await store().dueLanes(query);
+        for (const { destination, dueAt } of page.lanes) found.set(destination, dueAt);
+        expect(page.lanes.length).toBeLessThanOrEqual(9);
+        cursor = page.cursor;
+      }
+      const expected = Array.from({ length: 20 }, (_, n) => [`soon-${n}`, T0 + n] as const);
+      expect([...found].sort()).toEqual(expected.toSorted());
+    });
+
+    it("change between two pages, and none that stays is left out", async () => {
+      if (store().exclusive) return;
+      const names = Array.from({ length: 12 }, (_, n) => `d${n}`);
+      const creates = names.map((destination) => createIn(4, { destination }));
+      await store().commit(batch({ creates }));
+      const found = new Set<string>();
+      let cursor: string | null | undefined;
+      for (let page = 0; cursor !== null; page++) {
+        const query = { partitions: [4], from: 0, before: T0 + 1, limit: 2, cursor };
+        const { lanes, cursor: next } = await store().dueLanes(query);
+        for (const { destination } of lanes) found.add(destination);
+        cursor = next;
+        const claims = [claimOf("first", { destination: `d${page}`, partitions: [4] })];
+        await store().commit(batch({ claims }));
+      }
+      const left = (await dueLanes(store())).map(({ destination }) => destination);
+      expect(left.filter((name) => !found.has(name))).toEqual([]);
+    });
+  });
+
+  describe("wake-ups", () => {
     const lane: LaneDue = {
       tenantId: TENANT,
       destination: DESTINATION,
@@ -95,67 +228,65 @@ export function fleetConformance(store: () => Store): void {
       dueAt: T0 + 1,
     };
 
-    it("reach the node that leases the partition, until it has handled them", async () => {
+    it("reach those that follow the partition, at once", async () => {
       if (store().exclusive) return;
-      const renew = (nodeId: string, partitions: readonly number[], handledHints: string[] = []) =>
-        store().renew(report(nodeId, { partitions, handledHints }));
-      await renew("node-2", [3]);
-      await store().commit(batch({ creates: [createIn(3)], hints: [lane] }));
-      expect((await renew("node-1", [1, 2])).hints).toEqual([]);
-      const { hints } = await renew("node-2", [3]);
-      expect(hints).toMatchObject([lane]);
-      // A response may be lost, so the hint is repeated.
-      expect((await renew("node-2", [3])).hints).toEqual(hints);
-      expect((await renew("node-2", [3], [hints[0]!.hintId])).hints).toEqual([]);
-      expect((await renew("node-2", [3])).hints).toEqual([]);
+      const told = listenTo(store(), [3, 5]);
+      const others = listenTo(store(), [4]);
+      const foreign = { ...lane, partition: 4 };
+      await told.isReady();
+      await store().commit(batch({ creates: [createIn(3)], wakeUps: [foreign, lane] }));
+      await expect.poll(() => told.lanes()).toEqual([lane]);
+      await expect.poll(() => others.lanes()).toEqual([foreign]);
     });
 
-    it("reach a listener at once", async () => {
+    it("follow the partitions that a listener follows later", async () => {
       if (store().exclusive) return;
-      const received: LaneDue[] = [];
-      const heard = new Promise<void>((resolve) => {
-        store().onHint((lanes) => {
-          received.push(...(lanes ?? []));
-          if (received.length > 0) resolve();
-        });
-      });
-      await store().renew(report("node-2", { partitions: [3] }));
-      await store().commit(batch({ creates: [createIn(3)], hints: [lane] }));
-      await heard;
-      expect(received).toEqual([lane]);
+      const told = listenTo(store(), [3]);
+      await told.isReady();
+      told.wakeUps.follow([4]);
+      const foreign = { ...lane, partition: 4 };
+      // To follow takes effect soon.
+      const isTold = async () => {
+        await store().commit(batch({ wakeUps: [lane, foreign] }));
+        return told.lanes().some(({ partition }) => partition === 4);
+      };
+      await expect.poll(isTold).toBe(true);
+      expect(told.lanes().some(({ partition }) => partition === 3)).toBe(false);
     });
 
-    it("tell a listener when a node joins, shares its limits or leaves", async () => {
+    it("tell everybody when a node joins, shares its limits or leaves", async () => {
       if (store().exclusive) return;
-      let listener = (_lanes: readonly LaneDue[] | null) => {};
-      store().onHint((lanes) => listener(lanes));
-      const told = () =>
-        new Promise<void>((resolve) => {
-          listener = (lanes) => lanes === null && resolve();
-        });
-      for (const fields of [{ takesAll: true }, { takesAll: false }, { isLeaving: true }]) {
-        const heard = told();
-        await store().renew(report("node-2", fields));
-        await heard;
+      const told = listenTo(store(), []);
+      const changes = () => told.all.filter((wakeUp) => wakeUp === "nodes-changed").length;
+      const reports = [
+        report("node-1", { takesAll: true }),
+        report("node-1"),
+        report("node-2"),
+        report("node-2", { isLeaving: true }),
+      ];
+      for (const one of reports) {
+        const before = changes();
+        await store().renew(one);
+        await expect.poll(changes).toBe(before + 1);
       }
-      const heard = told();
+      const before = changes();
       await store().retire("node-2");
-      await heard;
+      await expect.poll(changes).toBe(before + 1);
     });
 
-    it("do not reach a listener that was removed", async () => {
-      let calls = 0;
-      store().onHint(() => calls++)();
+    it("do not reach a listener that has stopped", async () => {
+      const told = listenTo(store(), [0]);
+      told.wakeUps.stop();
       await store().renew(report("node-9"));
-      await store().commit(batch({ creates: [create()], hints: [{ ...lane, partition: 0 }] }));
-      expect(calls).toBe(0);
+      await store().commit(batch({ creates: [create()], wakeUps: [{ ...lane, partition: 0 }] }));
+      expect(told.all).toEqual([]);
     });
   });
 
   describe("leases", () => {
     it("name the nodes that hold one", async () => {
       const first = await store().renew(report("node-1"));
-      expect(first).toMatchObject({ nodes: ["node-1"], hints: [], destinations: [] });
+      expect(first).toMatchObject({ nodes: ["node-1"], destinations: [] });
       if (store().exclusive) return;
       expect(first.wasLapsed).toBe(true);
       const second = await store().renew(report("node-2"));

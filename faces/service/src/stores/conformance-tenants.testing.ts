@@ -47,7 +47,7 @@ type Tenantless =
       | "documents"
       | "close"
     )
-  | ("clock" | "nextDue" | "onHint" | "lapsed" | "claimsOf" | "retire" | "latestAt" | "sweep")
+  | ("clock" | "dueLanes" | "onWakeUp" | "lapsed" | "claimsOf" | "retire" | "latestAt" | "sweep")
   | ("removeUnused" | "unusedPolicies" | "createIn" | "upkeep");
 
 /** Everything that takes a tenant. A new member of the contract needs a line in `CALLS`. */
@@ -55,7 +55,7 @@ type Call =
   | Exclude<keyof Store, Tenantless>
   | `query.${keyof TaskQuery}`
   | `documents.${keyof DocumentTable}`
-  | `commit.${Exclude<keyof Batch, "now" | "nodeId" | "hints">}`
+  | `commit.${Exclude<keyof Batch, "now" | "expiresAt" | "nodeId" | "wakeUps">}`
   | "commit.redrives";
 
 interface TenantCall {
@@ -304,7 +304,7 @@ async function readAll(store: Store, tenantId: string): Promise<Record<string, u
     results[name] = await call(store, tenantId);
   }
   const due = await dueLanes(store);
-  results["nextDue"] = due.filter((lane) => lane.tenantId === tenantId);
+  results["dueLanes"] = due.filter((lane) => lane.tenantId === tenantId);
   return results;
 }
 

@@ -5,7 +5,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { partitionOf } from "../model/partition.ts";
 import { KEY_RETENTION_MS, type Store } from "../model/store.ts";
-import type { TransferTask } from "../model/transfer/transfer.ts";
+import type { TransferTask } from "../model/transfer.ts";
 import { memoryStore } from "./memory/memory-store.ts";
 import {
   attemptLog,

@@ -13,6 +13,7 @@ import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { randomConformance } from "./conformance-random.testing.ts";
+import { removedConformance } from "./conformance-removed.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
 import { tenantConformance } from "./conformance-tenants.testing.ts";
 import { transferConformance } from "./conformance-transfer.testing.ts";
@@ -390,5 +391,6 @@ export function storeConformance(
     detailConformance(() => store);
     randomConformance(open);
     unusedConformance(() => store);
+    removedConformance(() => store, open);
   });
 }

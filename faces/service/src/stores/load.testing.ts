@@ -42,6 +42,12 @@ export function startLoad(store: Store): Load {
 
 /** The tasks that the store does not have. */
 export async function lostOf(store: Store, taskIds: readonly string[]): Promise<readonly string[]> {
-  const found = await Promise.all(taskIds.map((taskId) => store.query.get(TENANT, taskId)));
-  return taskIds.filter((_, at) => found[at] === null);
+  const lost: string[] = [];
+  // Few at once: a store has few connections.
+  for (let at = 0; at < taskIds.length; at += 50) {
+    const some = taskIds.slice(at, at + 50);
+    const found = await Promise.all(some.map((taskId) => store.query.get(TENANT, taskId)));
+    lost.push(...some.filter((_, index) => found[index] === null));
+  }
+  return lost;
 }

@@ -20,7 +20,7 @@ export async function contentOf(store: Store): Promise<unknown> {
     tenants,
     documents: documents.map(sorted),
     claims: claims.map((tasks) => sorted(normalized(tasks) as readonly unknown[])),
-    nextDue: sorted(await dueLanes(store)),
+    dueLanes: sorted(await dueLanes(store)),
   };
 }
 

@@ -164,6 +164,7 @@ const step = fc.oneof(
     endedMs: fc.nat(1000),
     deadMs: fc.nat(1000),
   }),
+  fc.record({ kind: fc.constant("removeUnused" as const) }),
 );
 
 type StepOf<Arbitrary> = Arbitrary extends fc.Arbitrary<infer Value> ? Value : never;
@@ -225,14 +226,20 @@ export class StepRunner {
         await store.sweep({ now, endedBefore: now - endedMs, deadBefore: now - deadMs, limit });
         return undefined;
       }
+      case "removeUnused": {
+        const query = { now, limit: 100 };
+        // How many rows there are to remove is open: some stores have rows of counts.
+        let { cursor } = await store.removeUnused(query);
+        while (cursor !== null) ({ cursor } = await store.removeUnused({ ...query, cursor }));
+        return undefined;
+      }
     }
   }
 
   async #renew({ kind: _, nodeId, ...fields }: Extract<Step, { kind: "renew" }>): Promise<unknown> {
-    const partitions = partitionsOf(this.#store);
     try {
       const { now, ...renewal } = await this.#store.renew(
-        report(nodeId, { ...fields, now: this.#now, partitions }),
+        report(nodeId, { ...fields, now: this.#now }),
       );
       return { ...renewal, hasClock: now > 0 };
     } catch (error) {
@@ -294,7 +301,8 @@ export class StepRunner {
     const redrivenFrom = one.redrives === null ? null : this.#ref(one.redrives).taskId;
     const task = this.#newTask(one.tenantId, partitionByteOf(one, redrivenFrom), {
       destination: one.destination,
-      policyId: one.policyId,
+      // No policy has the name of a preset.
+      policyId: one.policyVersion === PRESET_VERSION ? "background" : one.policyId,
       policyVersion: one.policyVersion,
       idempotencyKey: one.key,
       scheduledAt: this.#now + one.inMs,
@@ -312,12 +320,12 @@ export class StepRunner {
     const recent = this.#claims.slice(-RECENT);
     const claim = recent[one.claim % Math.max(1, recent.length)];
     if (claim === undefined) return [];
-    const { tenantId, taskId, ref, claimEpoch, attemptNumber } = claim;
+    const { tenantId, taskId, ref, claimEpoch, claimedBy, attemptNumber } = claim;
     const { status, lane, abandonedCount, lastError } = one;
     const followUp = () => this.#followUp(claim);
     return [
       {
-        ...{ tenantId, taskId, ref, claimEpoch, status, lane, abandonedCount },
+        ...{ tenantId, taskId, ref, claimEpoch, claimedBy, status, lane, abandonedCount },
         reason: status === "PENDING" ? null : "attempts",
         nextAttemptAt: this.#now + one.inMs,
         lastDelayMs: one.inMs,

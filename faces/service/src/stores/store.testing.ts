@@ -67,8 +67,8 @@ export async function documentsOf(
 
 /** All lanes with waiting tasks. */
 export async function dueLanes(store: Store): Promise<readonly LaneDue[]> {
-  const before = Number.MAX_SAFE_INTEGER;
-  return (await store.nextDue({ partitions: partitionsOf(store), before, limit: 10_000 })).lanes;
+  const query = { from: 0, before: Number.MAX_SAFE_INTEGER, limit: 10_000 };
+  return (await store.dueLanes({ partitions: partitionsOf(store), ...query })).lanes;
 }
 
 /** All partitions of a store. The tasks of `newTask` are in the first one. */
@@ -87,8 +87,6 @@ export function report(nodeId: string, fields: Partial<NodeReport> = {}): NodeRe
     leaseMs: 3_600_000,
     isLeaving: false,
     takesAll: false,
-    partitions: [],
-    handledHints: [],
     destinations: [],
     ...fields,
   };
@@ -154,6 +152,7 @@ export function settle(claim: StartedTask, fields: Partial<Settle> = {}): Settle
     taskId: claim.taskId,
     ref: claim.ref,
     claimEpoch: claim.claimEpoch,
+    claimedBy: claim.claimedBy,
     status: "PENDING",
     reason: null,
     lane: "retry",

@@ -12,7 +12,7 @@ import {
   type TransferKind,
   type TransferRows,
   transferOf,
-} from "../model/transfer/transfer.ts";
+} from "../model/transfer.ts";
 import {
   attemptLog,
   batch,

@@ -1,8 +1,7 @@
 /** Runs the conformance suite on wrapped stores that are instances of a class. */
 import { virtualClock } from "@redrive/core";
 import { expect } from "vitest";
-import { codedStore } from "../model/store-wrappers/coded-store.ts";
-import { meteredStore } from "../model/store-wrappers/metered-store.ts";
+import { codedStore, meteredStore } from "../model/store-wrappers.ts";
 import { classStore } from "./class-store.testing.ts";
 import { storeConformance } from "./conformance.testing.ts";
 import { memoryStore } from "./memory/memory-store.ts";

@@ -7,11 +7,11 @@
  * - Ahead by more than a second: engine time runs one percent slower.
  * - Further away than the limits: the reference is refused, and the monotonic clock alone counts.
  */
-import type { Clock } from "@redrive/core";
-import { MAX_DRIFT } from "./store-clock.ts";
+import { type Clock, formatDuration } from "@redrive/core";
+import { serviceError } from "../model/errors.ts";
 
 /** How often a new anchor is taken. A wait is never longer than this without reading the time again. */
-export const ANCHOR_INTERVAL_MS = 10_000;
+const ANCHOR_INTERVAL_MS = 10_000;
 
 /** Rounding can delay engine time by at most this much. A larger delay is drift. */
 const MAX_TRAIL_MS = 2;
@@ -30,7 +30,7 @@ const SLOW_RATE = 0.99;
 
 const HOUR_MS = 3_600_000;
 
-export interface EngineTimeOptions {
+interface EngineTimeOptions {
   /**
    * The clock of a shared store. Engine time is never ahead of it: between two readings it runs slower
    * by `MAX_DRIFT`, in case the machine's own clock runs too fast. Default: the wall clock.
@@ -44,7 +44,7 @@ export interface EngineTimeOptions {
   readonly confirmMs?: number | undefined;
 }
 
-export const MAX_CLOCK_STEP_MS: number = 7 * 24 * HOUR_MS;
+const MAX_CLOCK_STEP_MS: number = 7 * 24 * HOUR_MS;
 export const MAX_CLOCK_AHEAD_MS: number = HOUR_MS;
 
 /** How engine time relates to its reference. `following`: behind it. `ahead`: runs slower. */
@@ -105,6 +105,11 @@ export class EngineTime {
     return Math.max(0, Math.min(waitMs, ANCHOR_INTERVAL_MS));
   }
 
+  /** The clock of a shared store, as far as this node knows, or the wall clock. */
+  referenceNow(): number {
+    return Math.floor(this.#reference.now());
+  }
+
   /** Read now; the state is that of the last anchor. */
   status(): ClockStatus {
     const skewMs = Math.floor(this.#reference.now()) - this.now();
@@ -152,4 +157,88 @@ export class EngineTime {
     const isConfirmed = monotonicMs - this.#behindSinceMs >= this.#confirmMs;
     return isConfirmed ? Math.min(skewMs, MAX_STEP_MS) : 0;
   }
+}
+
+// Store clock: the clock of a shared store as this node knows it: the latest reading plus the time
+// that has passed since on the monotonic clock. The store read its clock between the request and
+// the response, so the reading counts from the response: this node is late by at most one round
+// trip, and never early, also if its own clock runs a little too fast. Of the readings of the last
+// minute, the one with the best bound counts.
+
+/** Older readings are forgotten, because the clocks of two machines drift. */
+const KEPT_MS = 60_000;
+
+/** A monotonic clock runs at most this much too fast. The kernel changes its rate by at most 500 ppm. */
+const MAX_DRIFT = 0.0005;
+
+/** A reading that is this much earlier than expected shows that the clock was set back. */
+const SET_BACK_MS = 1000;
+
+/** Sums of epoch milliseconds are rounded to a quarter of this. */
+const ROUNDING_MS = 0.001;
+
+interface Reading {
+  /** The store's clock minus the monotonic clock, at least. */
+  readonly offsetMs: number;
+  readonly atMs: number;
+}
+
+export class StoreClock {
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  /** Those that are, or may become, the one with the best bound. */
+  #readings: readonly Reading[];
+
+  /** `now`: a reading whose response arrives now. */
+  constructor(clock: Pick<Clock, "monotonicMs">, now: number) {
+    this.#clock = clock;
+    const atMs = clock.monotonicMs();
+    this.#readings = [{ offsetMs: now - atMs, atMs }];
+  }
+
+  now(): number {
+    const monotonicMs = this.#clock.monotonicMs();
+    return this.#offsetMs(monotonicMs) + monotonicMs;
+  }
+
+  /** Records a reading whose response has just arrived. `requestMs`: when it was requested. */
+  record(now: number, requestMs: number): void {
+    const atMs = this.#clock.monotonicMs();
+    const reading = { offsetMs: now - atMs, atMs };
+    // At the request, the store's clock was not later than the reading.
+    const isSetBack = now - requestMs < this.#offsetMs(atMs) - SET_BACK_MS;
+    // All bounds get worse at the same rate, so a reading with a better one replaces older readings.
+    const isKept = (one: Reading) =>
+      atMs - one.atMs < KEPT_MS && boundOf(one, atMs) > reading.offsetMs - ROUNDING_MS;
+    this.#readings = isSetBack ? [reading] : [...this.#readings.filter(isKept), reading];
+  }
+
+  #offsetMs(nowMs: number): number {
+    let best = Number.NEGATIVE_INFINITY;
+    for (const reading of this.#readings) best = Math.max(best, boundOf(reading, nowMs));
+    return best;
+  }
+}
+
+/** The store's clock minus the monotonic clock, at least, if the monotonic clock runs too fast. */
+function boundOf({ offsetMs, atMs }: Reading, nowMs: number): number {
+  return offsetMs - (nowMs - atMs) * MAX_DRIFT;
+}
+
+// Assert clock: refuses to start on a store whose instants are far ahead of the wall clock.
+
+/**
+ * Throws `CLOCK_BEHIND`. Engine time never goes backwards, so the service would send tasks early by
+ * this difference from then on.
+ */
+export function assertClock(
+  now: number,
+  latestAt: number,
+  maxAheadMs: number = MAX_CLOCK_AHEAD_MS,
+): void {
+  const aheadMs = latestAt - now;
+  if (aheadMs <= maxAheadMs) return;
+  const found = `the latest instant in the store is ${formatDuration(aheadMs)} ahead of this machine's clock`;
+  const fix =
+    "set the clock if it is wrong; if it is right, stop the service and run `redrive doctor --repair-clock --store sqlite:PATH`";
+  throw serviceError("CLOCK_BEHIND", `${found}: ${fix}`);
 }

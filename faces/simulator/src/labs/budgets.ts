@@ -1,14 +1,25 @@
 /**
- * Budgets lab: the five common budgets during a total outage, and client-side adaptive throttling.
- * The bounds follow from the definitions; our values come from core's implementation.
+ * Budget labs: what retry budgets and adaptive throttling let through, in a total outage, in
+ * overload and at a cold start.
  */
-
-import type { RetryBudgetDocument } from "@redrive/core";
-import { createThrottle, enterThrottle, recordThrottleResponse } from "@redrive/core";
-import { drawsOf } from "../random/draws.ts";
+import {
+  createThrottle,
+  enterThrottle,
+  type RetryBudgetDocument,
+  recordThrottleResponse,
+  SUCCESS,
+} from "@redrive/core";
+import { type Draws, drawsOf } from "../engine/draws.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
 import type { CallsDocument } from "../scenario/scenario-document.ts";
-import { simulate } from "../simulate/simulate.ts";
-import { atMost, type Lab, type LabRow, near, within } from "./lab.ts";
+import { runCalls } from "../worlds/calls.ts";
+import { figuresOf } from "../worlds/report.ts";
+import { simulate } from "../worlds/simulate.ts";
+import { simulateCalls } from "../worlds/simulate-calls.ts";
+import { atMost, type Lab, type LabRow, near, runs, sample, sampled, within } from "./lab.ts";
+
+// Budgets lab: the five common budgets during a total outage, and client-side adaptive throttling.
+// The bounds follow from the definitions; our values come from core's implementation.
 
 const DURATION_S = 100;
 const RATIO = { kind: "RATIO", minPerSecond: 0 } as const;
@@ -105,4 +116,112 @@ export const budgetsLab: Lab = {
   lesson:
     "A ratio limits the load to 1 + ratio in the long run. A bucket without a refill over time allows almost no retries in a total outage.",
   run: (seed) => [...budgetRows(seed), ...throttleRows(seed)],
+};
+
+// Throttle cold start lab: adaptive throttling without any history. Parallel calls to a healthy
+// server are refused if a request counts when it is sent (SRE book), but not if it counts when its
+// result is known (Envoy and core).
+
+const K = 2;
+const THROTTLED = { policy: { maxAttempts: 1 }, rate: { throttle: { k: K } } } as const;
+
+const CALL_MS = 50;
+
+/** The second calls come two minutes (the throttle's window) after the last result. */
+const SECOND_AT = CALL_MS + 120_000;
+
+/**
+ * How many of `count` calls are refused at each of two instants. Every call that is sent succeeds.
+ */
+function refusedByCore(count: number, seed: number | string): readonly [number, number] {
+  const arrivals = Array.from({ length: 2 * count }, (_, call) => (call < count ? 0 : SECOND_AT));
+  const { ends } = simulateCalls({
+    destination: THROTTLED,
+    patience: "fail-fast",
+    startAt: 0,
+    arrivals,
+    outcomeOf: () => ({ outcome: SUCCESS, durationMs: CALL_MS }),
+    randomOf: () => drawsOf(seed, "jitter"),
+    guardRandom: drawsOf(seed, "guards"),
+  });
+  const refused = ends.filter(({ reason }) => reason === "overload");
+  const first = refused.filter(({ call }) => call < count).length;
+  return [first, refused.length - first];
+}
+
+/** Counts as in the SRE book: a request when it is made, an accept when the response arrives. */
+function refusedByBook(count: number, draws: Draws): number {
+  let refused = 0;
+  // No parallel call gets its response before the last one is made, so there are no accepts.
+  for (let requests = 0; requests < count; requests++) {
+    if (draws.next() < requests / (requests + 1)) refused++;
+  }
+  return refused;
+}
+
+/** The sum of the probabilities, requests / (requests + 1), that each call is refused. */
+function expectedByBook(count: number): number {
+  let sum = 0;
+  for (let requests = 0; requests < count; requests++) sum += requests / (requests + 1);
+  return sum;
+}
+
+function coldRows(count: number, seed: number | string, effort: number): readonly LabRow[] {
+  const [cold, quiet] = refusedByCore(count, seed);
+  const draws = drawsOf(seed, `book ${count}`);
+  const byBook = sample(runs(2000, effort, 200), () => refusedByBook(count, draws));
+  const what = `${count} parallel calls to a healthy server`;
+  return [
+    within(`${what}, cold start, counted with their results: refused`, 0, cold, 0),
+    within(`${what}, after 2 min of silence, the same: refused`, 0, quiet, 0),
+    sampled(
+      `${what}, cold start, counted when sent: refused`,
+      expectedByBook(count),
+      0.01,
+      byBook,
+      { exact: true },
+    ),
+  ];
+}
+
+const HORIZON_MS = 400_000;
+
+/** 1,000 calls per second of which the server accepts 250, long after the throttle has settled. */
+function overloaded(): CallsDocument {
+  return {
+    clients: { kind: "OPEN", ratePerSecond: 1000 },
+    horizonMs: HORIZON_MS,
+    guards: "SHARED",
+    tiers: [
+      { destination: THROTTLED, server: { capacityPerSecond: 250, queueMs: 40, latency: 20 } },
+    ],
+  };
+}
+
+function steadyRow(seed: number | string): LabRow {
+  const { series } = figuresOf(runCalls(resolveCalls(overloaded()), seed));
+  const from = Math.floor(HORIZON_MS / 2 / series.binMs);
+  const sum = (counts: Float64Array) =>
+    counts.slice(from, -1).reduce((total, count) => total + count, 0);
+  const sentPerAccept = sum(series.attempts) / sum(series.succeeded);
+  return near(
+    "steady overload, K = 2: sent for each call that is accepted",
+    K,
+    sentPerAccept,
+    0.02,
+  );
+}
+
+export const throttleColdStartLab: Lab = {
+  id: "throttle-cold-start",
+  title: "Adaptive throttling at a cold start",
+  source:
+    'Google SRE book ch. 21 "Handling Overload" (sre.google/sre-book/handling-overload); Envoy, admission control filter, which counts a request when its result is known',
+  lesson:
+    "A throttle that counts requests before their results refuses parallel calls to a healthy server. If it counts them with their results, it refuses none, and it still throttles overload.",
+  run: (seed, effort) => [
+    ...coldRows(10, seed, effort),
+    ...coldRows(100, seed, effort),
+    steadyRow(seed),
+  ],
 };

@@ -1,15 +1,19 @@
 /**
- * Hedging lab: a second copy after p95, compared with the exact formula P(Y > t) = S(t) S(t - d).
+ * Hedging lab: a second copy after p95, compared with the exact formula P(Y > t) = S(t) S(t - d),
+ * and the share of calls that get a copy if p95 is that of the calls so far.
  */
-
-import { quantileOf } from "../measure/histogram.ts";
-import { type Figures, figuresOf } from "../measure/report.ts";
-import type { DurationDocument } from "../random/durations.ts";
-import { power } from "../random/numeric.ts";
+import type { DurationDocument } from "../engine/durations.ts";
+import { power } from "../engine/numeric.ts";
 import { resolveCalls } from "../scenario/scenario.ts";
-import type { CallsDocument } from "../scenario/scenario-document.ts";
-import { runCalls } from "../worlds/calls/calls.ts";
-import { type Lab, type LabRow, meanOver, runs, sample, sampled, within } from "./lab.ts";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls.ts";
+import { type Figures, figuresOf, sumOf } from "../worlds/report.ts";
+import { quantileOf } from "../worlds/tally.ts";
+import { atMost, type Lab, type LabRow, meanOver, runs, sample, sampled, within } from "./lab.ts";
 
 /** Latencies are multiples of 1000 ms, so rounding to whole ms does not matter. */
 const UNIT_MS = 1000;
@@ -118,12 +122,103 @@ function caseRows(one: HedgeCase, seed: number | string, count: number): LabRow[
   ];
 }
 
+/** A destination whose copies follow its own latencies. */
+interface LiveCase {
+  readonly what: string;
+  readonly after: "p50" | "p95" | "p99";
+  readonly server: ServerDocument;
+  readonly retryBudget?: { readonly ratio: number };
+  readonly timeline?: readonly PhaseDocument[];
+  /** The copies are counted from this second on. Quantiles cover the last minute. */
+  readonly from?: number;
+  /** The expected share of calls with a copy, and the allowed difference. */
+  readonly share: number;
+  readonly by: number;
+  /** The share is a limit. */
+  readonly isBound?: boolean;
+}
+
+const EXPONENTIAL = { latency: { kind: "EXPONENTIAL", meanMs: 200 } } as const;
+const LOGNORMAL = { latency: { kind: "LOGNORMAL", medianMs: 200, sigma: 1 } } as const;
+const P95 = { after: "p95", share: 0.05, by: 0.005 } as const;
+const slower = [{ kind: "SLOW", factor: 3, atMs: 90_000, forMs: 1_000_000 } as const];
+
+const LIVE_CASES: readonly LiveCase[] = [
+  { ...P95, what: "exponential", server: EXPONENTIAL },
+  { ...P95, what: "lognormal s = 1", server: LOGNORMAL },
+  {
+    ...P95,
+    what: "exponential, a minute after it became three times slower",
+    server: EXPONENTIAL,
+    timeline: slower,
+    from: 150,
+  },
+  {
+    ...P95,
+    what: "lognormal s = 1, a minute after it became three times slower",
+    server: LOGNORMAL,
+    timeline: slower,
+    from: 150,
+  },
+  { what: "exponential", after: "p50", server: EXPONENTIAL, share: 0.5, by: 0.02 },
+  { what: "lognormal s = 1", after: "p50", server: LOGNORMAL, share: 0.5, by: 0.02 },
+  { what: "exponential", after: "p99", server: EXPONENTIAL, share: 0.01, by: 0.002 },
+  { what: "lognormal s = 1", after: "p99", server: LOGNORMAL, share: 0.01, by: 0.002 },
+  {
+    ...P95,
+    what: "all calls take 150 to 151 ms",
+    server: { latency: { kind: "UNIFORM", minMs: 150, maxMs: 151 } },
+    isBound: true,
+  },
+  {
+    ...P95,
+    what: "exponential, 60 % fail at once",
+    server: { ...EXPONENTIAL, failureRate: 0.6 },
+    isBound: true,
+  },
+  {
+    ...P95,
+    what: "exponential, 60 % never respond, retry budget of 10 %",
+    server: { ...EXPONENTIAL, shards: 10 },
+    timeline: [0, 1, 2, 3, 4, 5].map((shard) => {
+      return { kind: "OUTAGE", mode: "HANG", shard, atMs: 0, forMs: 1_000_000 };
+    }),
+    retryBudget: { ratio: 0.1 },
+    share: 0.11,
+    isBound: true,
+  },
+];
+
+function liveShare(one: LiveCase, seed: string): number {
+  const { after, server, timeline = [], retryBudget, from = 60 } = one;
+  const policy = { maxAttempts: 1, attemptTimeoutMs: 60_000, totalBudgetMs: 3_600_000 };
+  const document: CallsDocument = {
+    clients: { kind: "OPEN", ratePerSecond: 200 },
+    horizonMs: 1000 * (from + 150),
+    tiers: [
+      { destination: { policy, hedge: { after }, ...(retryBudget && { retryBudget }) }, server },
+    ],
+    timeline,
+  };
+  const { series } = figuresOf(runCalls(resolveCalls(document), seed));
+  const first = Math.floor((from * 1000) / series.binMs);
+  return sumOf(series.attempts, first) / sumOf(series.offered, first) - 1;
+}
+
+function liveRow(one: LiveCase, seed: number | string, count: number): LabRow {
+  const { what, after, share, by, isBound = false } = one;
+  const ours = meanOver(count, (run) => liveShare(one, `${seed}/live/${run}`));
+  const text = `${what}: copies at the live ${after}`;
+  return isBound ? atMost(text, share, ours) : within(text, share, ours, by);
+}
+
 const exactly = (row: LabRow): LabRow => ({ ...row, basis: "exact" });
 
 function run(seed: number | string, effort: number): readonly LabRow[] {
   const fanOut = (slow: number, calls: number) => 1 - power(1 - slow, calls);
   return [
     ...CASES.flatMap((one) => caseRows(one, seed, runs(10, effort, 8))),
+    ...LIVE_CASES.map((one) => liveRow(one, seed, runs(4, effort, 2))),
     exactly(
       within("fan-out of 100, each slow 1 in 100: slow responses", 0.634, fanOut(0.01, 100), 5e-4),
     ),
@@ -134,8 +229,9 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
 export const hedgingLab: Lab = {
   id: "hedging",
   title: "Hedging: a second copy of slow calls",
-  source: "Dean and Barroso, The Tail at Scale, CACM 2013; exact formula",
+  source:
+    "Dean and Barroso, The Tail at Scale, CACM 2013; exact formula; for a live quantile its definition",
   lesson:
-    "Hedging at p95 costs 5 %. The gain depends on the tail: -18 % at p99 for an exponential, -35 % for a lognormal with s = 1.",
+    "Hedging at p95 costs 5 %, also if p95 is measured while calls are hedged: a copy that is aborted would have taken longer. The gain depends on the tail: -18 % at p99 for an exponential, -35 % for a lognormal with s = 1.",
   run,
 };

@@ -3,7 +3,7 @@
  * tolerance. A result outside its tolerance is a defect.
  */
 import { formatPercent } from "@redrive/core";
-import { root } from "../random/numeric.ts";
+import { root } from "../engine/numeric.ts";
 
 /** The allowed difference. */
 export type Tolerance =

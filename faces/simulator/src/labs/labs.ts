@@ -3,20 +3,14 @@
  * outside its tolerance makes the report not ok. Also published as `@redrive/simulator/labs`.
  */
 import { nearestName, quote, RedriveError } from "@redrive/core";
-import { breakerLab, shardsLab } from "./breaker.ts";
-import { budgetsLab } from "./budgets.ts";
-import { collapseLab } from "./collapse.ts";
-import { coverageLab } from "./coverage.ts";
-import { failoverLab } from "./failover.ts";
-import { failoverOpenLab } from "./failover-open.ts";
+import { budgetsLab, throttleColdStartLab } from "./budgets.ts";
+import { failoverLab, failoverOpenLab } from "./failover.ts";
 import { hedgingLab } from "./hedging.ts";
-import { herdLab } from "./herd.ts";
+import { coverageLab, herdLab, occLab } from "./jitter.ts";
 import type { Lab, LabOptions, LabReport } from "./lab.ts";
-import { loadLab } from "./load.ts";
-import { metastableLab } from "./metastable.ts";
-import { occLab } from "./optimistic-concurrency.ts";
-import { throttleColdStartLab } from "./throttle-cold-start.ts";
-import { tiersLab } from "./tiers.ts";
+import { limitsLab } from "./limits.ts";
+import { loadLab, tiersLab } from "./load.ts";
+import { breakerLab, collapseLab, metastableLab, shardsLab } from "./overload.ts";
 
 export type { Basis, Lab, LabOptions, LabReport, LabRow, Tolerance } from "./lab.ts";
 
@@ -34,6 +28,7 @@ export const labs: readonly Lab[] = [
   failoverLab,
   failoverOpenLab,
   hedgingLab,
+  limitsLab,
   tiersLab,
 ];
 

@@ -1,15 +1,18 @@
 /**
- * Load lab: how much load retries add at a given failure rate, and how many calls they save
- * (Brooker, February and August 2022). The server has no capacity limit and fails at random.
+ * Load labs: how much load retries add at a given failure rate and in nested layers, and how many
+ * calls they save (Brooker, February and August 2022). The server has no capacity limit and fails
+ * at random.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
-import { type Figures, figuresOf } from "../measure/report.ts";
-import { power } from "../random/numeric.ts";
+import { power } from "../engine/numeric.ts";
 import { resolveCalls } from "../scenario/scenario.ts";
-import type { CallsDocument } from "../scenario/scenario-document.ts";
-import { runCalls } from "../worlds/calls/calls.ts";
-import type { CustomGuard } from "../worlds/client-server/caller.ts";
+import type { CallsDocument, TierDocument } from "../scenario/scenario-document.ts";
+import type { CustomGuard } from "../worlds/caller.ts";
+import { runCalls } from "../worlds/calls.ts";
+import { type Figures, figuresOf } from "../worlds/report.ts";
+import { simulate } from "../worlds/simulate.ts";
 import {
+  atMost,
   between,
   explained,
   type Lab,
@@ -235,4 +238,81 @@ export const loadLab: Lab = {
     ...longAndShort(seed, runs(10, effort, 5)),
     ...backoffRows(seed, runs(10, effort, 5)),
   ],
+};
+
+// Tiers lab: the attempts of nested layers multiply if all layers retry, but not with one retrying
+// layer or with budgets.
+
+/** Outer layers wait for all attempts of the inner ones. */
+const NESTED: PolicyDocument = { ...AT_ONCE, attemptTimeoutMs: 600_000 };
+
+interface TierModel {
+  /** Attempts of each layer, outermost first. */
+  readonly attempts: readonly number[];
+  /** Share of the calls that the last tier fails. */
+  readonly failureRate: number;
+  /** Budget of every layer, as a share of first attempts. Default: none. */
+  readonly budget?: number;
+}
+
+/** A chain of tiers in which only the last fails. */
+function tierScenario({ attempts, failureRate, budget }: TierModel): CallsDocument {
+  // A total outage needs few calls for an exact count; random failures need many.
+  const untilMs = failureRate === 1 && budget === undefined ? 1000 : 30_000;
+  const last = attempts.length - 1;
+  const tiers = attempts.map(
+    (maxAttempts, index): TierDocument => ({
+      destination: {
+        policy: { ...NESTED, maxAttempts },
+        ...(budget !== undefined && {
+          retryBudget: { kind: "RATIO", ratio: budget, minPerSecond: 0 },
+        }),
+      },
+      server: { hop: 1, ...(index === last && { failureRate }) },
+    }),
+  );
+  return {
+    clients: { kind: "OPEN", ratePerSecond: 200, untilMs },
+    horizonMs: 200_000,
+    tiers,
+  };
+}
+
+const THREES = [3, 3, 3, 3] as const;
+
+function tierRows(seed: number | string, effort: number): readonly LabRow[] {
+  const count = runs(10, effort, 8);
+  const load = (model: TierModel, run = 0) =>
+    simulate(tierScenario(model), { seed: `${seed}/${run}` }).amplification;
+  const down = (attempts: readonly number[]) => load({ attempts, failureRate: 1 });
+  const chance = (failureRate: number, published: number, unit: number) => {
+    const loads = sample(count, (run) => load({ attempts: THREES, failureRate }, run));
+    return sampled(`3 x 3 x 3 x 3, ${failureRate * 100} % fail: load`, published, unit, loads, {
+      exact: true,
+    });
+  };
+  return [
+    within("client and gateway, 3 attempts each: calls", 9, down([3, 3]), 0),
+    within("3 x 3 x 3 x 3, all down: calls", 81, down(THREES), 0),
+    within("SRE book: 3 tiers of 4 attempts: calls", 64, down([4, 4, 4]), 0),
+    within("AWS: 5 tiers of 3 attempts: calls", 243, down([3, 3, 3, 3, 3]), 0),
+    within("only the outermost retries: calls", 3, down([3, 1, 1, 1]), 0),
+    chance(0.1, 1.11, 0.01),
+    chance(0.5, 2, 0.1),
+    chance(0.9, 10, 1),
+    atMost(
+      "10 % budget on each of 4 layers, all down: load at most 1.1^4",
+      1.4641,
+      load({ attempts: THREES, failureRate: 1, budget: 0.1 }),
+    ),
+  ];
+}
+
+export const tiersLab: Lab = {
+  id: "tiers",
+  title: "Nested layers multiply",
+  source: "SRE book ch. 22 (64); AWS Builders' Library (243); closed form",
+  lesson:
+    "Let one layer retry. If the last tier fails one call in ten, four layers cost only 1.11 times; a total outage multiplies the load.",
+  run: tierRows,
 };

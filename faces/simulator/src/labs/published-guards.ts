@@ -2,7 +2,7 @@
  * Published guards: budgets and breakers as published models define them, where core's differ. Only
  * labs use them, to reproduce published results.
  */
-import type { CustomGuard } from "../worlds/client-server/caller.ts";
+import type { CustomGuard } from "../worlds/caller.ts";
 
 export interface BucketOptions {
   /** The deposit per success or per first attempt. */
@@ -50,7 +50,7 @@ export function lifetimeGuard(share: number): CustomGuard {
   };
 }
 
-export interface CountBreakerOptions {
+interface CountBreakerOptions {
   readonly failureRate: number;
   /** The number of latest calls in the window, and the minimum before it can open. */
   readonly window: number;

@@ -2,7 +2,7 @@
  * Lint examples: for each rule a subject in which lint finds it, for the tests of `lint` and
  * `fixFinding`.
  */
-import type { LintContext, LintSubject } from "./subject.ts";
+import type { LintContext, LintSubject } from "./rule.ts";
 
 export const budget = { retryBudget: { ratio: 0.1 } } as const;
 
@@ -40,6 +40,10 @@ export const lintExamples: Readonly<Record<string, readonly [LintSubject, LintCo
   "ignores-retry-after": [{ respectRetryAfter: false }, {}],
   "fast-throttle": [{ initialDelayMs: 1, maxDelayMs: 5000 }, {}],
   "no-budget": [{ policy: {} }, { clients: 100 }],
+  "guards-lose-calls": [
+    { policy: { maxAttempts: 8, initialDelayMs: 500, maxDelayMs: 5000 }, ...budget },
+    { clients: 400, outageMs: 8000 },
+  ],
   "large-budget": [{ retryBudget: { ratio: 0.5 } }, {}],
   "no-breaker": [budget, { clients: 10_000 }],
   "hasty-breaker": [{ ...budget, breaker: { minCalls: 20 } }, { shards: 3 }],

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { coverage } from "../schedule/coverage.ts";
 import { lint, lintRules, passesLint } from "./lint.ts";
 import { budget, lintExample, lintExamples } from "./lint-examples.testing.ts";
-import type { LintContext, LintSubject } from "./subject.ts";
+import type { LintContext, LintSubject } from "./rule.ts";
 
 type Case = readonly [id: string, good: LintSubject, goodContext?: LintContext];
 
@@ -39,6 +39,11 @@ const CASES: readonly Case[] = [
   ["ignores-retry-after", { respectRetryAfter: true }],
   ["fast-throttle", { initialDelayMs: 1, maxDelayMs: 5000, throttleDelayMs: 500 }],
   ["no-budget", { policy: {}, ...budget }],
+  [
+    "guards-lose-calls",
+    { policy: { maxAttempts: 8, initialDelayMs: 500, maxDelayMs: 5000 }, ...budget },
+    { clients: 400, outageMs: 8000, patience: "wait" },
+  ],
   ["large-budget", budget],
   ["no-breaker", { ...budget, breaker: {} }],
   ["hasty-breaker", { ...budget, breaker: { minCalls: 100 } }],

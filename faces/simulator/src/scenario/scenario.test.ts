@@ -1,10 +1,9 @@
 /** Scenario: rejects bad documents with helpful messages. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { simulate } from "../simulate/simulate.ts";
-import { checkScenario } from "./check-scenario.ts";
+import { simulate } from "../worlds/simulate.ts";
 import { resolveCalls } from "./scenario.ts";
-import type { ScenarioDocument } from "./scenario-document.ts";
+import { checkScenario, type ScenarioDocument } from "./scenario-document.ts";
 
 const DAY_MS = 86_400_000;
 const OPEN = { kind: "OPEN", ratePerSecond: 10 } as const;

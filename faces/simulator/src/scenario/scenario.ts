@@ -1,18 +1,18 @@
 /**
- * Scenario: a checked scenario of calls with all defaults filled in. The worlds run this form, not the
- * document.
+ * Scenario: a checked scenario of calls with all defaults filled in. The worlds run this form, not
+ * the document.
  */
 import { type Destination, DocumentError, type Patience, resolveDestination } from "@redrive/core";
-import { assertAtMost } from "../events/limits.ts";
-import { checkScenario } from "./check-scenario.ts";
-import type {
-  CallsDocument,
-  ClosedClients,
-  OpenClients,
-  PhaseDocument,
-  ScenarioDocument,
-  ServerDocument,
-  TierDocument,
+import { assertAtMost } from "../engine/run.ts";
+import {
+  type CallsDocument,
+  type ClosedClients,
+  checkScenario,
+  type OpenClients,
+  type PhaseDocument,
+  type ScenarioDocument,
+  type ServerDocument,
+  type TierDocument,
 } from "./scenario-document.ts";
 
 /** A scenario of calls with all defaults filled in. */

@@ -1,8 +1,8 @@
 /** Scenarios: the files of the package, each with a pinned trace hash. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { simulate, traceHash } from "../simulate/simulate.ts";
-import { checkScenario } from "./check-scenario.ts";
+import { simulate, traceHash } from "../worlds/simulate.ts";
+import { checkScenario } from "./scenario-document.ts";
 import { scenarios } from "./scenarios.ts";
 
 const FOLDER = new URL("../../scenarios/", import.meta.url);
@@ -18,10 +18,10 @@ const HASHES: Readonly<Record<string, string>> = {
   metastable: "bf79c254",
   brownout: "d7904709",
   "rate-limited": "aff7e5e7",
-  "slow-dependency": "f1c0c653",
+  "slow-dependency": "d25e3f32",
   "load-spike": "cd6799d7",
   "one-shard-down": "de0cc10d",
-  "hedged-reads": "bb8b259e",
+  "hedged-reads": "3b7ac8cd",
   "ladder-0-plain": "d866c873",
   "ladder-1-jitter": "683bda28",
   "ladder-2-budget": "08bbbe6e",

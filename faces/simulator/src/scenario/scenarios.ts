@@ -1,9 +1,8 @@
 /**
- * Scenarios of the package. Each is also a JSON file in `scenarios/`, to copy and change; a test
- * compares the two. The mitigation ladder is in `ladder.ts`.
+ * Scenarios of the package, with the ladder of mitigations. Each is also a JSON file in
+ * `scenarios/`, to copy and change; a test compares the two.
  */
-import type { PolicyDocument } from "@redrive/core";
-import { ladder } from "./ladder.ts";
+import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type {
   CallsDocument,
   ContentionDocument,
@@ -277,6 +276,128 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
     policy: { maxAttempts: 10, initialDelayMs: 1000, totalBudgetMs: 600_000 },
   },
 ];
+
+// Ladder: scenarios that add the usual mitigations of a retry storm one by one. In each, two layers
+// retry, and the capacity of the server drops to a fifth for 10 s.
+
+/** The mitigations of one rung. Each rung keeps those of the rungs before it. */
+interface Rung {
+  readonly name: string;
+  readonly description: string;
+  readonly jitter: boolean;
+  readonly budget: boolean;
+  readonly breaker: boolean;
+  readonly concurrency: boolean;
+  readonly oneLayer: boolean;
+}
+
+const OFF = { jitter: false, budget: false, breaker: false, concurrency: false, oneLayer: false };
+
+const RUNGS: readonly Rung[] = [
+  {
+    ...OFF,
+    name: "ladder-0-plain",
+    description: "Two layers, three attempts each, no mitigation.",
+  },
+  {
+    ...OFF,
+    name: "ladder-1-jitter",
+    description: "Full jitter: it spreads the retries but does not reduce them.",
+    jitter: true,
+  },
+  {
+    ...OFF,
+    name: "ladder-2-budget",
+    description: "Plus a retry budget of 10 % at each layer.",
+    jitter: true,
+    budget: true,
+  },
+  {
+    ...OFF,
+    name: "ladder-3-breaker",
+    description: "Plus a breaker at each layer.",
+    jitter: true,
+    budget: true,
+    breaker: true,
+  },
+  {
+    ...OFF,
+    name: "ladder-4-concurrency",
+    description: "Plus an adaptive limit on calls in progress.",
+    jitter: true,
+    budget: true,
+    breaker: true,
+    concurrency: true,
+  },
+  {
+    name: "ladder-5-one-layer",
+    description:
+      "And only the outer layer retries: the other limits already left the inner one nothing to retry.",
+    jitter: true,
+    budget: true,
+    breaker: true,
+    concurrency: true,
+    oneLayer: true,
+  },
+  {
+    ...OFF,
+    name: "ladder-one-layer-alone",
+    description: "Only one layer retries; no other mitigation.",
+    oneLayer: true,
+  },
+];
+
+function rungPolicy(rung: Rung, maxAttempts: number, attemptTimeoutMs: number): PolicyDocument {
+  return {
+    maxAttempts,
+    initialDelayMs: 100,
+    maxDelayMs: 2000,
+    jitterType: rung.jitter ? "FULL" : "NONE",
+    attemptTimeoutMs,
+    connectTimeoutMs: Math.min(1000, attemptTimeoutMs),
+    totalBudgetMs: 30_000,
+  };
+}
+
+function rungDestination(
+  rung: Rung,
+  maxAttempts: number,
+  attemptTimeoutMs: number,
+): DestinationDocument {
+  return {
+    policy: rungPolicy(rung, maxAttempts, attemptTimeoutMs),
+    ...(rung.budget && { retryBudget: { kind: "RATIO", ratio: 0.1, minPerSecond: 0 } }),
+    ...(rung.breaker && {
+      breaker: { windowMs: 5000, minCalls: 100, openMs: 2000, maxOpenMs: 5000 },
+    }),
+  };
+}
+
+/** 150 calls per second at a capacity of 250: no problems before the capacity drops. */
+function rungScenario(rung: Rung): CallsDocument {
+  const inner = rungDestination(rung, rung.oneLayer ? 1 : 3, 1000);
+  return {
+    name: rung.name,
+    description: rung.description,
+    horizonMs: 80_000,
+    clients: { kind: "OPEN", count: 10, ratePerSecond: 150 },
+    guards: "SHARED",
+    tiers: [
+      { name: "gateway", destination: rungDestination(rung, 3, 4000), server: { hop: 1 } },
+      {
+        name: "service",
+        destination: {
+          ...inner,
+          ...(rung.concurrency && { concurrency: { algorithm: "GRADIENT", max: 125 } }),
+        },
+        server: { capacityPerSecond: 250, service: "EXPONENTIAL", hop: 1 },
+      },
+    ],
+    timeline: [{ kind: "CAPACITY", factor: 0.2, atMs: 20_000, forMs: 10_000 }],
+  };
+}
+
+const ladder: readonly CallsDocument[] = RUNGS.map(rungScenario);
 
 /** All scenarios by name. */
 export const scenarios: Readonly<Record<string, ScenarioDocument>> = Object.fromEntries(

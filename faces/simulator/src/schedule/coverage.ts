@@ -3,12 +3,9 @@
  * outage is over. It shows whether retries are worth anything, and no curve shows it: with seven
  * retries, full jitter covers 8 s in a quarter of the cases, plain exponential always.
  */
-
-import type { PresetName } from "@redrive/core";
-import { assertRange, type Policy, type PolicyDocument } from "@redrive/core";
-import { type Draws, drawsOf, nextDraw } from "../random/draws.ts";
-import { policyOf } from "./policy-of.ts";
-import { nextWait, type Waits, waitsOf } from "./waits.ts";
+import { assertRange, type Policy, type PolicyDocument, type PresetName } from "@redrive/core";
+import { type Draws, drawsOf, nextDraw } from "../engine/draws.ts";
+import { nextWait, policyOf, type Waits, waitsOf } from "./waits.ts";
 
 /** The default number of simulated calls. Its error is +-0.7 percentage points. */
 export const COVERAGE_SAMPLES = 20_000;

@@ -4,9 +4,8 @@
  * the result always includes it.
  */
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
-import { drawsOf, nextDraw } from "../random/draws.ts";
-import { policyOf } from "./policy-of.ts";
-import { nextWait, type Waits, waitsOf } from "./waits.ts";
+import { drawsOf, nextDraw } from "../engine/draws.ts";
+import { nextWait, policyOf, type Waits, waitsOf } from "./waits.ts";
 
 export interface HerdOptions {
   /** 1 to 2 000 000. Default: 10 000. */

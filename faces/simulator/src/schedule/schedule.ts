@@ -15,7 +15,7 @@ import {
   seededRandom,
   statusOutcome,
 } from "@redrive/core";
-import { policyOf } from "./policy-of.ts";
+import { policyOf } from "./waits.ts";
 
 export interface ScheduleOptions {
   /** Default: 1. */

@@ -1,10 +1,23 @@
 /**
- * Waits: core's compiled policy for inner loops. For every jitter but DECORRELATED, the wait after
- * attempt n is uniform over a range of integers that depends only on n, so the range is computed
- * once per n. Where the total budget could end a call, the compiled policy itself decides. A
- * property test compares the two.
+ * Waits: policies in the simulator, resolved from documents, and core's compiled policy for inner
+ * loops. For every jitter but DECORRELATED, the wait after attempt n is uniform over a range of
+ * integers that depends only on n, so the range is computed once per n. Where the total budget
+ * could end a call, the compiled policy itself decides. A property test compares the two.
  */
-import { type CompiledPolicy, compiledPolicyOf, type Policy, STOP_BUDGET } from "@redrive/core";
+import {
+  type CompiledPolicy,
+  compiledPolicyOf,
+  type Policy,
+  type PolicyDocument,
+  type PresetName,
+  preset,
+  resolvePolicy,
+  STOP_BUDGET,
+} from "@redrive/core";
+
+export function policyOf(policy: PolicyDocument | PresetName = {}): Policy {
+  return resolvePolicy(typeof policy === "string" ? preset(policy) : policy);
+}
 
 export interface Waits {
   readonly compiled: CompiledPolicy;

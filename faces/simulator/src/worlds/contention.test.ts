@@ -1,6 +1,6 @@
 /** Contention: writers that give up have a reason. */
 import { expect, it } from "vitest";
-import { simulate } from "../simulate/simulate.ts";
+import { simulate } from "./simulate.ts";
 
 it("counts lost writers by the limit that ended them", () => {
   const reasonsOf = (policy: object) =>

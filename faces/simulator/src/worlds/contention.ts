@@ -3,9 +3,17 @@
  * of 2015 ("Exponential Backoff And Jitter"). A client reads the version and writes if it has not
  * changed; otherwise it waits and starts again. Reads and writes take no time at the row itself.
  */
-
-import { createHeap, type Heap, popEvent, pushEvent } from "../events/heap.ts";
-import type { Trace } from "../events/trace.ts";
+import { type Draws, drawsOf } from "../engine/draws.ts";
+import {
+  type DurationDocument,
+  type DurationSampler,
+  durationSampler,
+} from "../engine/durations.ts";
+import { createHeap, type Heap, popEvent, pushEvent } from "../engine/heap.ts";
+import type { Trace } from "../engine/run.ts";
+import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
+import type { ContentionDocument } from "../scenario/scenario-document.ts";
+import { nextWait, policyOf, stopReason, waitsOf } from "../schedule/waits.ts";
 import {
   countArrivals,
   countAt,
@@ -15,18 +23,8 @@ import {
   fairnessOfDurations,
   OFFERED,
   type Tally,
-} from "../measure/tally.ts";
-import type { WorldRun } from "../measure/world-run.ts";
-import { type Draws, drawsOf } from "../random/draws.ts";
-import {
-  type DurationDocument,
-  type DurationSampler,
-  durationSampler,
-} from "../random/durations.ts";
-import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
-import type { ContentionDocument } from "../scenario/scenario-document.ts";
-import { policyOf } from "../schedule/policy-of.ts";
-import { nextWait, stopReason, waitsOf } from "../schedule/waits.ts";
+  type WorldRun,
+} from "./tally.ts";
 
 /** The wait after attempt n (from 1), or a negative number to give up. */
 export type ContentionWait = (
@@ -36,14 +34,14 @@ export type ContentionWait = (
   elapsedMs: number,
 ) => number;
 
-export interface ContentionOptions {
+interface ContentionOptions {
   readonly seed: number | string;
   readonly trace?: Trace | undefined;
   /** The formula of a published model, instead of core's policy. */
   readonly wait?: ContentionWait;
 }
 
-export const BROOKER_HOP: DurationDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
+const BROOKER_HOP: DurationDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
 
 /**
  * The only event: a client's write arrives. Reads and responses change nothing that other clients

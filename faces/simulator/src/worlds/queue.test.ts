@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { QueueDocument } from "../scenario/scenario-document.ts";
-import { simulate } from "../simulate/simulate.ts";
+import { simulate } from "./simulate.ts";
 
 const QUEUE: QueueDocument = { world: "QUEUE", ratePerSecond: 20, work: 20, horizonMs: 20_000 };
 

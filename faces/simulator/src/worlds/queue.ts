@@ -3,10 +3,13 @@
  * maximum receives) and Kafka (commit interval). It shows the cost of at-least-once delivery:
  * duplicate runs and dead letters.
  */
-
-import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../events/heap.ts";
-import { assertAtMost } from "../events/limits.ts";
-import { isProgressDue, type RunObserver } from "../events/progress.ts";
+import { type Draws, drawsOf } from "../engine/draws.ts";
+import { type DurationSampler, durationSampler, exponential } from "../engine/durations.ts";
+import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../engine/heap.ts";
+import { assertAtMost, isProgressDue, type RunObserver } from "../engine/run.ts";
+import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
+import type { QueueDocument } from "../scenario/scenario-document.ts";
+import { nextWait, policyOf, type Waits, waitsOf } from "../schedule/waits.ts";
 import {
   countArrivals,
   countAt,
@@ -15,14 +18,8 @@ import {
   createTally,
   OFFERED,
   type Tally,
-} from "../measure/tally.ts";
-import type { WorldRun } from "../measure/world-run.ts";
-import { type Draws, drawsOf } from "../random/draws.ts";
-import { type DurationSampler, durationSampler, exponential } from "../random/durations.ts";
-import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
-import type { QueueDocument } from "../scenario/scenario-document.ts";
-import { policyOf } from "../schedule/policy-of.ts";
-import { nextWait, type Waits, waitsOf } from "../schedule/waits.ts";
+  type WorldRun,
+} from "./tally.ts";
 
 /**
  * Events: a message arrives, a message becomes visible (again), a run ends, all workers commit, a

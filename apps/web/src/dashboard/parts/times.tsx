@@ -1,9 +1,8 @@
-/** Times: instants as ages and countdowns that stay current, and as dates in a tooltip. */
+/** Times: instants as ages and countdowns that stay current, and as dates in a tooltip; round durations. */
 import { computed, signal } from "@preact/signals";
-import { systemClock } from "@redrive/core";
+import { formatInteger, systemClock } from "@redrive/core";
 import { useMemo } from "preact/hooks";
-import { now } from "../service/client.ts";
-import { roundDuration } from "./round-duration.ts";
+import { now } from "./client.ts";
 
 const TICK_MS = 1000;
 
@@ -63,4 +62,24 @@ export function Due({ at }: { readonly at: number }) {
 function relativeText(leftMs: number): string {
   if (Math.abs(leftMs) < TICK_MS) return "now";
   return leftMs > 0 ? `in ${roundDuration(leftMs)}` : `${roundDuration(-leftMs)} ago`;
+}
+
+const UNITS = [
+  { unit: "s", ms: 1000, below: 100 },
+  { unit: "min", ms: 60_000, below: 100 },
+  { unit: "h", ms: 3_600_000, below: 48 },
+] as const;
+const DAY_MS = 86_400_000;
+
+/**
+ * A duration for people who look at a clock, without decimals that change every second: 250 ms, 42 s,
+ * 7 min, 5 h, 3 d. A unit is used until it has a hundred, so that little is lost.
+ */
+export function roundDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  for (const { unit, ms: unitMs, below } of UNITS) {
+    const count = Math.round(ms / unitMs);
+    if (count < below) return `${count} ${unit}`;
+  }
+  return `${formatInteger(ms / DAY_MS)} d`;
 }

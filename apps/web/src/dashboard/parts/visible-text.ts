@@ -1,4 +1,5 @@
-/** Visible text: shows characters that would hide or reorder other text. */
+/** Visible text: shows characters that would hide or reorder other text, also in the name of a redrive. */
+import type { RedriveView } from "./client.ts";
 
 /** Control characters, and the invisible ones that change the direction of text. */
 const HIDDEN = /[\p{Cc}\p{Cf}]/gu;
@@ -12,4 +13,13 @@ export function visibleText(text: string): string {
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
     return `⟨U+${code}⟩`;
   });
+}
+
+/** Names the dead letters of a redrive: "billing, attempts" or "selected dead letters". */
+export function setText({ filter }: Pick<RedriveView, "filter">): string {
+  if (filter === null) return "selected dead letters";
+  const { destination, reason, label, policyId, lastStatus, idempotencyKey } = filter;
+  const parts = [destination, reason, label, policyId, lastStatus, idempotencyKey];
+  const given = parts.filter((part) => part !== undefined).map((part) => visibleText(String(part)));
+  return given.length === 0 ? "all dead letters" : given.join(", ");
 }

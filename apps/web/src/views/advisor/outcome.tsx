@@ -1,19 +1,24 @@
 /** Outcome: the advised policy with its coverage, reasons, lint findings and code. */
-
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
-import { type Advice, type Answers, schedule } from "@redrive/simulator";
-import { encodeRun } from "@redrive/simulator/share";
+import {
+  type Advice,
+  type Answers,
+  LINT_CLIENTS,
+  type ScenarioDocument,
+  schedule,
+} from "@redrive/simulator";
+import { adviceCode, type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
+import { encodeRun, type SharedRun } from "@redrive/simulator/share";
 import { policySummary } from "@redrive/simulator/text";
-import { useRef } from "preact/hooks";
-import { Card } from "../../components/card.tsx";
-import { Stat, Stats } from "../../components/stat.tsx";
-import { LintPanel } from "../../panels/lint/lint-panel.tsx";
+import type { RefObject } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { type CodeChoice, CodeView } from "../../components/code-dialog.tsx";
+import { Card, Stat, Stats } from "../../components/frames.tsx";
+import { LintPanel } from "../../components/lint-panel.tsx";
+import { whenIdle } from "../../worker/query.ts";
 import { WaitsChart } from "../curve/waits-chart.tsx";
-import { FIRST_SEED } from "../seed.ts";
-import { adviceQuery } from "./advisor-store.ts";
-import { CodeCard } from "./code-card.tsx";
-import { useFocus } from "./use-focus.ts";
-import { outageOf, viewLinks } from "./view-links.ts";
+import { FIRST_SEED } from "../view.ts";
+import { adviceQuery, type Focus, focusNext, questionOf } from "./advisor-store.ts";
 import "../curve/curve.css";
 
 export function Outcome() {
@@ -48,7 +53,7 @@ interface PartProps {
 function PolicyCard({ advice, given }: PartProps) {
   const title = useRef<HTMLParagraphElement>(null);
   useFocus(title, (focus) => focus === "outcome");
-  const { policy, coverage } = advice;
+  const { policy, coverage, survival } = advice;
   const { maxAttempts = 1, totalBudgetMs } = policy;
   const isRetrying = maxAttempts > 1;
   return (
@@ -61,8 +66,15 @@ function PolicyCard({ advice, given }: PartProps) {
           <Stat
             label="Coverage"
             value={formatPercent(coverage)}
-            note={`of the calls outlast ${formatDuration(outageOf(given))}`}
+            note={`of single calls outlast ${formatDuration(outageOf(given))}`}
             tone="accent"
+          />
+        )}
+        {isRetrying && survival.calls > 1 && (
+          <Stat
+            label="With the guards"
+            value={formatPercent(survival.share)}
+            note={`of ${formatCount(survival.calls, "call")} of one process survive`}
           />
         )}
         <Stat
@@ -140,4 +152,137 @@ function DifferenceCard({ advice, given }: PartProps) {
       </div>
     </Card>
   );
+}
+
+type Shown = CodeTarget | "destination";
+
+/** The destination comes first, because only it includes the guards. */
+const TARGETS: readonly CodeChoice<Shown>[] = [
+  { value: "destination", label: "Redrive" },
+  ...codeTargets.map(({ id, label }) => ({
+    value: id,
+    label: id === "redrive" ? "Redrive, one call" : label,
+  })),
+];
+
+/** The advised policy as code for Redrive and other libraries. */
+function CodeCard({ advice }: { readonly advice: Advice }) {
+  return (
+    <Card title="Code" isBusy={adviceQuery.isBusy.value}>
+      <CodeView
+        first="destination"
+        targets={TARGETS}
+        codeOf={(target) => codeOf(advice, target)}
+        whenIdle={() => whenIdle(adviceQuery.isBusy)}
+      />
+    </Card>
+  );
+}
+
+function codeOf(advice: Advice, shown: Shown): { text: string; notes: readonly string[] } {
+  if (shown === "destination") return { text: adviceCode(advice).destination, notes: [] };
+  return codeFor(shown, advice.policy);
+}
+
+// View links: opens the advised policy in the other views, with the outage from the answers.
+
+interface ViewLink {
+  readonly label: string;
+  run(): SharedRun;
+}
+
+function outageOf(answers: Answers): number {
+  return answers.outageMs ?? Number(questionOf("outageMs").fallback);
+}
+
+export function viewLinks(advice: Advice, answers: Answers): readonly ViewLink[] {
+  const { policy, context } = advice;
+  const clients = context.clients ?? LINT_CLIENTS;
+  return [
+    {
+      label: "Curve",
+      run: () => ({ view: "curve", seed: FIRST_SEED, policy, outageMs: outageOf(answers) }),
+    },
+    {
+      label: "Herd",
+      run: () => ({
+        view: "herd",
+        seed: FIRST_SEED,
+        strategies: [
+          { name: "advised", policy },
+          { name: "without jitter", policy: { ...policy, jitterType: "NONE" } },
+        ],
+        clients: Math.max(LINT_CLIENTS, clients),
+        windowMs: Math.max(1, Math.round((policy.initialDelayMs ?? 100) / 10)),
+      }),
+    },
+    {
+      label: "System",
+      run: () => ({
+        view: "system",
+        seed: FIRST_SEED,
+        scenarios: [scenarioOf(advice, outageOf(answers))],
+      }),
+    },
+  ];
+}
+
+/** Time before the outage. */
+const WARM_UP_MS = 10_000;
+const DAY_MS = 86_400_000;
+
+/** Enough for a chart, few enough for a phone. */
+const MAX_CALLS = 40_000;
+const MAX_PER_SECOND = 200;
+
+/** Open traffic against a server with 1.5 times the needed capacity, and the outage in the middle. */
+export function scenarioOf({ destination, context }: Advice, outageMs: number): ScenarioDocument {
+  const horizonMs = Math.min(DAY_MS, WARM_UP_MS + outageMs + Math.max(60_000, outageMs));
+  const ratePerSecond = Math.max(
+    1,
+    Math.min(MAX_PER_SECOND, Math.floor((MAX_CALLS * 1000) / horizonMs)),
+  );
+  const { clients = LINT_CLIENTS, shards = 1 } = context;
+  return {
+    name: "advised",
+    description: "The advised policy under open traffic, with the outage from the answers.",
+    horizonMs,
+    clients: { kind: "OPEN", count: Math.min(1000, clients), ratePerSecond },
+    tiers: [
+      {
+        name: "dependency",
+        destination,
+        ...(shards > 1 && { breakerPerShard: true }),
+        server: {
+          capacityPerSecond: 1.5 * ratePerSecond,
+          service: "EXPONENTIAL",
+          queueMs: 500,
+          ...(shards > 1 && { shards }),
+        },
+      },
+    ],
+    timeline:
+      outageMs === 0
+        ? []
+        : [
+            {
+              kind: "OUTAGE",
+              atMs: WARM_UP_MS,
+              forMs: Math.min(outageMs, horizonMs - WARM_UP_MS),
+            },
+          ],
+  };
+}
+
+/** Focuses an element when the conversation reaches it, but not when the page opens. */
+export function useFocus(
+  target: RefObject<HTMLElement | null>,
+  isTarget: (focus: Focus) => boolean,
+): void {
+  const focus = focusNext.value;
+  useLayoutEffect(() => {
+    if (focus === undefined || target.current === null || !isTarget(focus)) return;
+    focusNext.value = undefined;
+    target.current.focus();
+  });
 }

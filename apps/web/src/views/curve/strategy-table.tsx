@@ -2,7 +2,6 @@
  * Strategy table: measures of every backoff strategy with the numbers of the controls, from the
  * simulator. Loaded when it scrolls into view.
  */
-
 import {
   formatDuration,
   formatInteger,
@@ -10,12 +9,21 @@ import {
   formatPercent,
   type PolicyDocument,
 } from "@redrive/core";
-import { Card } from "../../components/card.tsx";
+import {
+  BottomAxis,
+  Chart,
+  formatLogTick,
+  LeftAxis,
+  linearScale,
+  logScale,
+  logTimeTicks,
+  round,
+  type Scale,
+} from "../../components/chart.tsx";
+import { Card } from "../../components/frames.tsx";
 import { createWorkerQuery } from "../../worker/query.ts";
-import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
-import { BUCKET_RETRIES } from "../../worker/token-bucket.ts";
+import { BUCKET_RETRIES, type StrategyMeasures } from "../../worker/strategy-requests.ts";
 import { outageMs, resolved, seed } from "./curve-store.ts";
-import { lineClass, OverlayChart } from "./overlay-chart.tsx";
 
 interface StrategyRow {
   /** The name in `redrive sim herd --compare`. */
@@ -216,4 +224,70 @@ function Row({ row, measures }: RowProps) {
       <td class="use">{row.use}</td>
     </tr>
   );
+}
+
+// Overlay chart: the mean wait before each attempt, one line for each strategy.
+
+interface OverlayLine {
+  readonly label: string;
+  /** The mean wait before attempt 2, 3 and so on. */
+  readonly waitsMs: readonly number[];
+}
+
+const OVERLAY_HEIGHT = 260;
+const OVERLAY_TOP = 14;
+const OVERLAY_BOTTOM = OVERLAY_HEIGHT - 30;
+const OVERLAY_LEFT = 56;
+/** The axis is linear below this, so that waits of 0 have a place. */
+const LOG_FROM_MS = 10;
+/** More ticks of attempts would touch on a phone. */
+const MAX_TICKS = 10;
+
+/** The class of the line and of its entry in the legend. Dashes tell lines apart without color. */
+const lineClass = (index: number) => `overlay overlay-${index % 8}`;
+
+function OverlayChart({ lines }: { readonly lines: readonly OverlayLine[] }) {
+  const longest = Math.max(1, ...lines.map(({ waitsMs }) => waitsMs.length));
+  const endMs = Math.max(LOG_FROM_MS, ...lines.flatMap(({ waitsMs }) => waitsMs)) * 1.2;
+  const y = logScale([0, endMs], [OVERLAY_BOTTOM, OVERLAY_TOP], LOG_FROM_MS);
+  return (
+    <Chart
+      title="The mean wait before each attempt, by strategy"
+      description={lines.map(describe).join(" ")}
+      height={OVERLAY_HEIGHT}
+    >
+      {(width) => {
+        const x = linearScale([2, Math.max(3, longest + 1)], [OVERLAY_LEFT + 6, width - 12]);
+        return (
+          <>
+            <LeftAxis
+              scale={y}
+              ticks={logTimeTicks(LOG_FROM_MS, endMs)}
+              format={formatLogTick}
+              left={OVERLAY_LEFT}
+              right={width}
+            />
+            <BottomAxis scale={x} ticks={attemptTicks(x)} format={String} bottom={OVERLAY_BOTTOM} />
+            {lines.map(({ label, waitsMs }, index) => (
+              <path key={label} d={pathOf(waitsMs, x, y)} class={lineClass(index)} />
+            ))}
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+function attemptTicks(x: Scale): readonly number[] {
+  return x.ticks(MAX_TICKS).filter(Number.isInteger);
+}
+
+function pathOf(waitsMs: readonly number[], x: Scale, y: Scale): string {
+  const points = waitsMs.map((ms, index) => `${round(x(index + 2))} ${round(y(ms))}`);
+  return points.length === 0 ? "" : `M${points.join("L")}`;
+}
+
+function describe({ label, waitsMs }: OverlayLine): string {
+  const last = waitsMs.at(-1);
+  return last === undefined ? "" : `${label}: ${formatDuration(Math.round(last))} at the end.`;
 }

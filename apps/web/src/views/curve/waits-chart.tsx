@@ -6,10 +6,18 @@ import { useSignal } from "@preact/signals";
 import { formatDuration } from "@redrive/core";
 import type { Schedule, ScheduledWait } from "@redrive/simulator";
 import type { Ref } from "preact";
-import { LeftAxis, round } from "../../chart/axis.tsx";
-import { Chart } from "../../chart/chart.tsx";
-import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
-import { formatLogTick, logTimeTicks, type TimeAxis, timeAxis } from "../../chart/time-axis.ts";
+import {
+  Chart,
+  formatLogTick,
+  LeftAxis,
+  linearScale,
+  logScale,
+  logTimeTicks,
+  round,
+  type Scale,
+  type TimeAxis,
+  timeAxis,
+} from "../../components/chart.tsx";
 
 interface WaitsChartProps {
   readonly schedule: Schedule;

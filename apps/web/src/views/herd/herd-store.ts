@@ -9,11 +9,9 @@ import {
   strategyNames,
 } from "@redrive/simulator";
 import type { SharedPolicy, SharedStrategy } from "@redrive/simulator/share";
-import { loadPolicy, loadSharedPolicy } from "../../panels/policy/load-policy.ts";
-import { sendRequest } from "../../worker/client.ts";
-import { createQuery } from "../../worker/query.ts";
-import { FIRST_SEED, type Seed } from "../seed.ts";
-import type { ApplyState, RunOf } from "../view.ts";
+import { loadPolicy, loadSharedPolicy } from "../../components/policy-picker.tsx";
+import { createQuery, sendRequest } from "../../worker/query.ts";
+import { type ApplyState, FIRST_SEED, type RunOf, type Seed } from "../view.ts";
 
 export const MIN_CLIENTS = 100;
 export const MAX_CLIENTS = 1_000_000;
@@ -28,7 +26,7 @@ const INITIAL_NAMES = ["none", "equal", "full", "decorrelated"];
 const INITIAL_CLIENTS = 10_000;
 const INITIAL_WINDOW_MS = 10;
 
-export interface Strategy {
+interface Strategy {
   readonly name: string;
   readonly document: PolicyDocument;
   /** The content of a link: a name if the policy was chosen by name. */
@@ -155,4 +153,19 @@ export function resetHerd(): void {
   windowMs.value = INITIAL_WINDOW_MS;
   seed.value = FIRST_SEED;
   isScaleShared.value = true;
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  none: "No jitter",
+  full: "Full jitter",
+  equal: "Equal jitter",
+  decorrelated: "Decorrelated",
+  linear: "Linear",
+  fixed: "Fixed",
+  immediate: "No wait",
+};
+
+/** Readable names of strategies. Presets and catalog entries keep their names. */
+export function strategyLabel(name: string): string {
+  return Object.hasOwn(LABELS, name) ? (LABELS[name] as string) : name;
 }

@@ -1,16 +1,28 @@
 /**
- * Lab chart: one line per result: the tolerance as a band, the published value as a stroke, ours as a
- * dot. Results with the same measure share an axis.
+ * Lab chart: one line per result of a lab: the tolerance as a band, the published value as a
+ * stroke, ours as a dot. Results with the same measure share an axis. The overview shows the
+ * deviations of all results on one scale.
  */
-
 import { formatSignificant } from "@redrive/core";
-import { boundsOf, rowVerdict } from "@redrive/simulator/text";
+import type { LabRow } from "@redrive/simulator";
+import {
+  boundsOf,
+  deviationOf,
+  isNumberRow,
+  type NumberRow,
+  rowVerdict,
+} from "@redrive/simulator/text";
 import type { Ref } from "preact";
-import { BottomAxis, round } from "../../chart/axis.tsx";
-import { Chart } from "../../chart/chart.tsx";
-import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
-import type { LabRun } from "./lab-store.ts";
-import { type Measure, measuresOf, needsLog } from "./measures.ts";
+import {
+  BottomAxis,
+  Chart,
+  linearScale,
+  logScale,
+  round,
+  type Scale,
+} from "../../components/chart.tsx";
+import type { LabEntry } from "../../worker/lab-requests.ts";
+import { type LabRun, runningId, runOf } from "./lab-store.ts";
 
 const HEAD = 22;
 const FOOT = 30;
@@ -162,4 +174,164 @@ function describe(measures: readonly Measure[]): string {
       ),
     )
     .join("; ");
+}
+
+// Overview chart: the deviation of every result from the published value, in units of its
+// tolerance, on one scale. A dot inside the band is ok.
+
+const OVERVIEW_ROW = 24;
+const OVERVIEW_TOP = 6;
+const OVERVIEW_FOOT = 26;
+const OVERVIEW_LABELS = 96;
+
+/** Larger deviations are drawn here. */
+const MAX_DEVIATION = 1.4;
+
+interface OverviewProps {
+  readonly labs: readonly LabEntry[];
+  readonly svgRef: Ref<SVGSVGElement>;
+}
+
+export function OverviewChart({ labs, svgRef }: OverviewProps) {
+  const bottom = OVERVIEW_TOP + labs.length * OVERVIEW_ROW;
+  return (
+    <Chart
+      title="Deviation from the published values, in tolerances"
+      description={describeDeviations(labs)}
+      height={bottom + OVERVIEW_FOOT}
+      svgRef={svgRef}
+    >
+      {(width) => {
+        const scale = linearScale(
+          [-MAX_DEVIATION, MAX_DEVIATION],
+          [OVERVIEW_LABELS + 8, width - 8],
+        );
+        return (
+          <>
+            <Band scale={scale} bottom={bottom} isNarrow={width < NARROW_PX} />
+            {labs.map(({ id }, index) => (
+              <g key={id} transform={`translate(0 ${OVERVIEW_TOP + (index + 0.5) * OVERVIEW_ROW})`}>
+                <LabLine id={id} scale={scale} />
+              </g>
+            ))}
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+const OVERVIEW_TICKS = [
+  [-1, "lowest"],
+  [0, "published"],
+  [1, "highest"],
+] as const;
+
+/** Below this width in pixels, long labels would overlap. */
+const NARROW_PX = 480;
+
+interface BandProps {
+  readonly scale: Scale;
+  readonly bottom: number;
+  readonly isNarrow: boolean;
+}
+
+function Band({ scale, bottom, isNarrow }: BandProps) {
+  return (
+    <g>
+      <rect
+        x={round(scale(-1))}
+        y={OVERVIEW_TOP}
+        width={round(scale(1) - scale(-1))}
+        height={bottom - OVERVIEW_TOP}
+        class="mark-soft"
+      />
+      {OVERVIEW_TICKS.map(([value, text]) => (
+        <g key={text} transform={`translate(${round(scale(value))} 0)`}>
+          <line y1={OVERVIEW_TOP} y2={bottom + 4} class={value === 0 ? "rule base" : "rule"} />
+          <text y={bottom + 18} class="tick middle">
+            {value === 0 || isNarrow ? text : `${text} allowed`}
+          </text>
+        </g>
+      ))}
+    </g>
+  );
+}
+
+function LabLine({ id, scale }: { readonly id: string; readonly scale: Scale }) {
+  const run = runOf(id);
+  return (
+    <>
+      <text x={OVERVIEW_LABELS} dy="0.32em" class="tick end">
+        {id}
+      </text>
+      {run === undefined ? (
+        <text x={scale(0) + 8} dy="0.32em" class="tick">
+          {runningId.value === id ? "running…" : ""}
+        </text>
+      ) : (
+        run.report.rows
+          .filter(isNumberRow)
+          .map((row) => <Dot key={row.what} row={row} scale={scale} />)
+      )}
+    </>
+  );
+}
+
+function Dot({ row, scale }: { readonly row: NumberRow; readonly scale: Scale }) {
+  const off = Math.min(MAX_DEVIATION, Math.max(-MAX_DEVIATION, deviationOf(row)));
+  return (
+    <circle
+      cx={round(scale(off))}
+      r={3.5}
+      class={rowVerdict(row) === "missed" ? "ours missed" : "ours faded"}
+    >
+      <title>{`${row.what}: published ${formatSignificant(row.published)}, ours ${formatSignificant(row.ours)}`}</title>
+    </circle>
+  );
+}
+
+function describeDeviations(labs: readonly LabEntry[]): string {
+  return labs.map(({ id }) => `${id}: ${verdictOf(runOf(id))}`).join("; ");
+}
+
+/** For example "12 of 12 within tolerance". */
+export function verdictOf(run: LabRun | undefined): string {
+  if (run === undefined) return "not run yet";
+  const { rows } = run.report;
+  return `${rows.filter(({ ok }) => ok).length} of ${rows.length} within tolerance`;
+}
+
+interface Measure {
+  /** The measure with its unit, for example "ms until all are done". */
+  readonly name: string;
+  readonly rows: readonly (NumberRow & { readonly label: string })[];
+}
+
+/** Rows with the same measure share an axis. */
+export function measuresOf(rows: readonly LabRow[]): readonly Measure[] {
+  const byName = new Map<string, Measure["rows"][number][]>();
+  for (const row of rows.filter(isNumberRow)) {
+    const { label, measure } = partsOf(row.what);
+    byName.set(measure, [...(byName.get(measure) ?? []), { ...row, label }]);
+  }
+  return Array.from(byName, ([name, those]) => ({ name, rows: those }));
+}
+
+/** Splits at the last colon: "full, window b: higher than the comb: peak" has the measure "peak". */
+export function partsOf(what: string): { readonly label: string; readonly measure: string } {
+  const plain = what.replace(/ \(published: .*\)$/u, "");
+  const cut = plain.lastIndexOf(": ");
+  if (cut < 0) return { label: plain, measure: "" };
+  return { label: plain.slice(0, cut), measure: plain.slice(cut + 2) };
+}
+
+/** The ratio of the largest to the smallest value from which on the scale is logarithmic. */
+const MIN_LOG_RATIO = 40;
+
+/** True if the values are too far apart for a linear scale. */
+export function needsLog({ rows }: Measure): boolean {
+  const values = rows.flatMap(({ published, ours }) => [published, ours]);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return low > 0 && high / low >= MIN_LOG_RATIO;
 }

@@ -6,8 +6,14 @@ import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/si
 import { formatDuration, nearestName, quote, systemClock } from "@redrive/core";
 import type { LabReport } from "@redrive/simulator";
 import type { LabEntry } from "../../worker/lab-requests.ts";
-import { FIRST_SEED, type Seed } from "../seed.ts";
-import { requestLabs, terminateLabWorker } from "./lab-worker.ts";
+import type {
+  Input,
+  Output,
+  RequestKind,
+  WorkerRequest,
+  WorkerResponse,
+} from "../../worker/query.ts";
+import { FIRST_SEED, type Seed } from "../view.ts";
 
 /** The report of a lab and its run time. */
 export interface LabRun {
@@ -19,7 +25,7 @@ export interface LabRun {
 export const wanted = signal<readonly string[]>([]);
 export const seed = signal<Seed>(FIRST_SEED);
 /** The labs whose panel is open. */
-export const openIds = signal<ReadonlySet<string>>(new Set());
+const openIds = signal<ReadonlySet<string>>(new Set());
 /** True if the reader asked for all labs. */
 export const isAllWanted = signal(false);
 /** True after Stop; choosing labs starts again. */
@@ -184,4 +190,58 @@ function tick(elapsedMs: () => number): void {
   cancelTick = systemClock.alarm(1000, () => {
     if (running.peek() !== undefined) tick(elapsedMs);
   });
+}
+
+// Lab worker: a separate worker for the labs. A lab takes seconds and cannot be interrupted, so
+// Stop terminates its worker, which must not run other requests.
+
+interface Pending {
+  readonly id: number;
+  resolve(output: unknown): void;
+  reject(error: Error): void;
+}
+
+let worker: Worker | undefined;
+let pending: Pending | undefined;
+let lastId = 0;
+
+/** Runs one request at a time: the caller waits for the response or terminates the worker. */
+function requestLabs<K extends RequestKind>(kind: K, input: Input<K>): Promise<Output<K>> {
+  return new Promise((resolve, reject) => {
+    lastId++;
+    pending = { id: lastId, resolve: resolve as Pending["resolve"], reject };
+    worker ??= start();
+    worker.postMessage({ id: lastId, kind, input } satisfies WorkerRequest);
+  });
+}
+
+/** The pending request never settles; the next request starts a new worker. */
+function terminateLabWorker(): void {
+  worker?.terminate();
+  worker = undefined;
+  pending = undefined;
+}
+
+function start(): Worker {
+  const started = new Worker(new URL("../../worker/worker.ts", import.meta.url), {
+    type: "module",
+  });
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) => {
+    if (worker === started) handleResponse(data);
+  });
+  started.addEventListener("error", (event) => {
+    const request = pending;
+    if (worker === started) terminateLabWorker();
+    request?.reject(new Error(event.message || "the labs could not be loaded"));
+  });
+  return started;
+}
+
+/** Ignores the progress within a lab: the page counts finished labs. */
+function handleResponse({ id, progress, output, problem }: WorkerResponse): void {
+  const request = pending;
+  if (request?.id !== id || progress !== undefined) return;
+  pending = undefined;
+  if (problem === undefined) request.resolve(output);
+  else request.reject(new Error(problem));
 }

@@ -5,7 +5,7 @@ import type { StartedTask } from "../../model/batch.ts";
 import { StoreFullError } from "../../model/store-errors.ts";
 import { batch, DESTINATION, settle, T0, TENANT } from "../../stores/store.testing.ts";
 import { setup } from "../engine.testing.ts";
-import type { EngineEvent } from "../events/engine-event.ts";
+import type { EngineEvent } from "../events.ts";
 
 const REMOVED = {
   tenantId: TENANT,
@@ -67,19 +67,50 @@ it("the permit of a task that is not sent goes to a task that waits for it, at o
   expect(sent.map(({ task }) => task.taskId)).toEqual([task.taskId]);
 });
 
-it.each(["target-denied", "secret-unavailable"] as const)(
-  "a task that the service refused to send ends with the reason %s",
-  async (errorClass) => {
-    const { clock, enqueue, sent, get } = await setup();
-    const { task } = enqueue();
+it("a task that the service refused to send ends with the reason target-denied", async () => {
+  const { clock, enqueue, sent, get } = await setup();
+  const { task } = enqueue();
+  await clock.advance(1);
+  const failure = { errorClass: "target-denied", errorMessage: "the service refused it" } as const;
+  sent[0]?.end(notStarted({ kind: "fault" }, failure));
+  await clock.advance(1);
+  const ended = { status: "EXHAUSTED", reason: "target-denied", lastError: failure.errorMessage };
+  expect(await get(task.taskId)).toMatchObject(ended);
+});
+
+/** This node has no key for the secrets of the task. */
+const NO_KEY = { errorClass: "secret-unavailable", errorMessage: "no key" } as const;
+
+it("a task whose secret cannot be read waits without using an attempt", async () => {
+  const { clock, enqueue, sent, get } = await setup();
+  const { task } = enqueue();
+  await clock.advance(1);
+  const waits: number[] = [];
+  for (let tries = 0; tries < 4; tries++) {
+    const claimed = sent.length;
+    sent[claimed - 1]?.end(notStarted({ kind: "fault" }, NO_KEY));
     await clock.advance(1);
-    const failure = { errorClass, errorMessage: "the service refused it" };
-    sent[0]?.end(notStarted({ kind: "fault" }, failure));
-    await clock.advance(1);
-    const ended = { status: "EXHAUSTED", reason: errorClass, lastError: failure.errorMessage };
-    expect(await get(task.taskId)).toMatchObject(ended);
-  },
-);
+    const waiting = { status: "PENDING", attemptNumber: 0, lastError: "no key" };
+    expect(await get(task.taskId)).toMatchObject(waiting);
+    let seconds = 0;
+    for (; sent.length === claimed && seconds < 100; seconds++) await clock.advance(1000);
+    waits.push(seconds);
+  }
+  expect(waits).toEqual([1, 2, 4, 8]);
+  expect(sent.map(({ task: { attemptNumber } }) => attemptNumber)).toEqual(Array(5).fill(1));
+});
+
+it("a task whose secret cannot be read until its deadline ends with that reason", async () => {
+  const { clock, enqueue, sent, get } = await setup();
+  const { task } = enqueue({ deadlineAt: T0 + 10_000 });
+  await clock.advance(1);
+  for (let seconds = 0; seconds < 16; seconds++) {
+    sent.at(-1)?.end(notStarted({ kind: "fault" }, NO_KEY));
+    await clock.advance(1000);
+  }
+  const ended = { status: "EXHAUSTED", reason: "secret-unavailable", lastError: "no key" };
+  expect(await get(task.taskId)).toMatchObject({ ...ended, attemptNumber: 0 });
+});
 
 it("a claim that another node settled before it was sent is fenced with its own number", async () => {
   const { clock, store, engine, enqueue } = await setup();

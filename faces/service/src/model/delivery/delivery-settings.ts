@@ -8,11 +8,18 @@ import {
   type DestinationDocument,
   type FieldProblem,
   type Fields,
+  fieldProblem,
   isObject,
   listRule,
+  numberRule,
+  type PolicyDocument,
+  presets,
+  SIGNING_SECRET_FORMAT,
   textRule,
 } from "@redrive/core";
-import { SECRET_FORMAT } from "./signing-secret.ts";
+
+/** Begins what a view shows instead of a stored signing secret. No secret has a `*`. */
+export const SECRET_PLACEHOLDER = "whsec_***";
 
 /** While a secret rotates, the old and the new one both sign. */
 export const MAX_SIGNING_SECRETS = 2;
@@ -30,6 +37,7 @@ const DELIVERY_FIELDS: Fields = {
   signingSecrets: listRule(secretRule, 0, MAX_SIGNING_SECRETS),
   disableOnGone: booleanRule,
   deadLetterUrl: urlRule,
+  policyVersion: numberRule(1, Number.MAX_SAFE_INTEGER),
 };
 
 /** The service adds it to the stored document. */
@@ -38,7 +46,11 @@ const DISABLED_TARGETS = "disabledTargets";
 type Fieldset = Readonly<Record<string, unknown>>;
 
 /** A destination document as users of the service write it. */
-export interface ServiceDocument extends DestinationDocument {
+export interface ServiceDocument extends Omit<DestinationDocument, "policy"> {
+  /** A policy document, or the id of a registered policy or a preset. Default: `background`. */
+  readonly policy?: PolicyDocument | string | undefined;
+  /** New tasks get this version of the named policy. Default: they get the newest one. */
+  readonly policyVersion?: number;
   /**
    * Standard Webhooks secrets (`whsec_` and the base64 of 24 to 64 bytes) that sign each request, at
    * most two. They are stored encrypted and never shown. Default: none.
@@ -78,24 +90,42 @@ export const NO_SETTINGS: DeliverySettings = {
 /** The problems of the delivery fields of a document, and no others. */
 export function checkDelivery(document: unknown): readonly FieldProblem[] {
   if (!isObject(document)) return [];
-  return checkFields(pick(document, isDeliveryField), DELIVERY_FIELDS).map(withoutSecret);
+  const problems = checkFields(pick(document, isDeliveryField), DELIVERY_FIELDS);
+  return [...problems.map(withoutSecret), ...checkVersion(document)];
+}
+
+/** Only a policy with an id has versions. */
+function checkVersion({ policy, policyVersion }: Fieldset): readonly FieldProblem[] {
+  if (policyVersion === undefined || typeof policy === "string") return [];
+  const message = "policyVersion must be used with the id of a policy: policy is none";
+  return [fieldProblem("policyVersion", policyVersion, message)];
 }
 
 /** A message must not quote a secret. */
 function withoutSecret(problem: FieldProblem): FieldProblem {
   if (problem.field !== "signingSecrets") return problem;
-  const message = `signingSecrets must be a list of at most ${MAX_SIGNING_SECRETS} secrets, each ${SECRET_FORMAT}`;
+  const message = `signingSecrets must be a list of at most ${MAX_SIGNING_SECRETS} secrets, each ${SIGNING_SECRET_FORMAT}`;
   return { ...problem, value: undefined, message };
 }
 
-/** Without the fields of delivery that a user may set. `disabledTargets` stays, so it counts as unknown. */
+/**
+ * Without the fields of delivery that a user may set, and without the id of a registered policy, which core
+ * does not know. `disabledTargets` stays, so it counts as unknown.
+ */
 export function withoutDelivery(document: Fieldset): Fieldset {
-  return pick(document, (name) => !isDeliveryField(name));
+  const isNamed = isRegisteredPolicy(document["policy"]);
+  return pick(document, (name) => !isDeliveryField(name) && !(isNamed && name === "policy"));
 }
 
 /** The document without the fields of this file: what core reads. */
 export function guardFields(document: Fieldset): Fieldset {
-  return pick(document, (name) => !isDeliveryField(name) && name !== DISABLED_TARGETS);
+  return pick(withoutDelivery(document), (name) => name !== DISABLED_TARGETS);
+}
+
+/** The id of a policy that is no preset. Only the service knows whether it exists. */
+export function isRegisteredPolicy(policy: unknown): policy is string {
+  if (typeof policy !== "string" || Object.hasOwn(presets, policy)) return false;
+  return /^[\w.-]{1,64}$/u.test(policy);
 }
 
 /** Reads stored settings. `checkDelivery` has found no problem in them. */

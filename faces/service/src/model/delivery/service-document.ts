@@ -3,9 +3,20 @@
  * it. Only the service can check that it has a key for secrets, that a placeholder stands for a
  * stored secret, and that it may send to an address.
  */
-import { checkDestination, type FieldProblem, fieldProblem, isObject } from "@redrive/core";
-import { checkDelivery, deliveryOf, withoutDelivery } from "./delivery-settings.ts";
-import { BAD_SECRET, SECRET_PLACEHOLDER, secretBase64 } from "./signing-secret.ts";
+import {
+  BAD_SIGNING_SECRET,
+  checkDestination,
+  type FieldProblem,
+  fieldProblem,
+  isObject,
+  signingSecretBase64,
+} from "@redrive/core";
+import {
+  checkDelivery,
+  deliveryOf,
+  SECRET_PLACEHOLDER,
+  withoutDelivery,
+} from "./delivery-settings.ts";
 import { type KnownFields, withoutUnknown } from "./unknown-fields.ts";
 
 type Fieldset = Readonly<Record<string, unknown>>;
@@ -29,9 +40,9 @@ export function knownDocument(document: Fieldset): KnownFields {
 /** A placeholder stands for a stored secret, which was checked when it was stored. */
 function checkSecrets(document: Fieldset): readonly FieldProblem[] {
   const isBad = (secret: string) =>
-    !secret.startsWith(SECRET_PLACEHOLDER) && secretBase64(secret) === undefined;
+    !secret.startsWith(SECRET_PLACEHOLDER) && signingSecretBase64(secret) === undefined;
   if (!deliveryOf(document).signingSecrets.some(isBad)) return [];
-  return [{ field: "signingSecrets", value: undefined, message: BAD_SECRET }];
+  return [{ field: "signingSecrets", value: undefined, message: BAD_SIGNING_SECRET }];
 }
 
 /** A hedge is a second request for one attempt; the service counts every request (decision 10). */

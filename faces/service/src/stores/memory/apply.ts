@@ -21,9 +21,7 @@ import {
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { KEY_RETENTION_MS, PRESET_VERSION } from "../../model/store.ts";
 import { isEnded, type NewTask } from "../../model/task.ts";
-import { keyOf, type Row } from "./rows.ts";
-import type { Tables, Writer } from "./tables.ts";
-import { copyOf, freshState } from "./task-state.ts";
+import { copyOf, freshState, keyOf, type Row, type Tables, type Writer } from "./rows.ts";
 
 export function applyDestination(
   tables: Tables,
@@ -31,7 +29,8 @@ export function applyDestination(
   { refused }: Writer,
 ): DestinationRow | null {
   const key = keyOf(row.tenantId, row.name);
-  const stored = tables.destinations.get(key) ?? blankDestination(row.tenantId, row.name);
+  const stored =
+    tables.destinations.get(key) ?? blankDestination(row.tenantId, row.name, tables.lastRemoved);
   if (stored.version !== row.version - 1) {
     refused.add(key);
     return stored;
@@ -153,8 +152,9 @@ function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): v
   for (const next of followUps) tables.rows.add(next, freshState(next));
 }
 
-function isOwner({ task, state }: Row, { taskId, claimEpoch }: Settle): boolean {
-  return state.status === "IN_FLIGHT" && state.claimEpoch === claimEpoch && task.taskId === taskId;
+function isOwner({ task, state }: Row, { taskId, claimEpoch, claimedBy }: Settle): boolean {
+  const isClaim = state.claimEpoch === claimEpoch && state.claimedBy === claimedBy;
+  return state.status === "IN_FLIGHT" && isClaim && task.taskId === taskId;
 }
 
 function cancelWins({ state }: Row, { status }: Settle): boolean {

@@ -8,7 +8,7 @@ import type { Clock, Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import { partitionOf } from "../../model/partition.ts";
 import type { Store } from "../../model/store.ts";
-import { namesOf, wrapped } from "../../model/store-wrappers/wrapped.ts";
+import { namesOf, wrapped } from "../../model/store-wrappers.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "delayed" | "late";
@@ -47,7 +47,7 @@ const CONNECTION_LOST = new ConnectionLost("the connection was lost");
 type Call = (...args: readonly unknown[]) => unknown;
 
 /** Methods that are not calls to the store server. */
-const LOCAL: ReadonlySet<string> = new Set(["onHint", "close", "commitNow", "all"]);
+const LOCAL: ReadonlySet<string> = new Set(["onWakeUp", "close", "commitNow", "all"]);
 
 /**
  * `inner` may be any store that commits synchronously, so that faults can wrap other stores. `cutOf`:
@@ -69,9 +69,16 @@ export function faultyStore(
   const later = <T>(work: () => T, maxMs: number): Promise<T> => {
     const lateMs = Math.floor(random.next() * maxMs);
     const workFirst = random.next() < 0.5;
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const early = workFirst ? work() : undefined;
-      clock.alarm(lateMs, () => resolve(workFirst ? (early as T) : work()));
+      clock.alarm(lateMs, () => {
+        try {
+          resolve(workFirst ? (early as T) : work());
+        } catch (error) {
+          // A commit that has expired, because the machine slept meanwhile.
+          reject(error);
+        }
+      });
     });
   };
   const lost = () => Promise.reject(CONNECTION_LOST);
@@ -100,7 +107,13 @@ export function faultyStore(
         work();
         return lost();
       case "delayed":
-        clock.alarm(Math.floor(random.next() * faults.longestMs), work);
+        clock.alarm(Math.floor(random.next() * faults.longestMs), () => {
+          try {
+            work();
+          } catch {
+            // It has expired.
+          }
+        });
         return lost();
       case "late":
         return later(work, faults.longestMs);
@@ -127,15 +140,15 @@ export function faultyStore(
   }
 
   const { query, documents } = inner;
-  const onHint: Store["onHint"] = (listener) =>
-    inner.onHint((lanes) => {
-      // Best effort: a hint may be lost.
+  const onWakeUp: Store["onWakeUp"] = (listener) =>
+    inner.onWakeUp((wakeUp) => {
+      // Best effort: a wake-up may be lost.
       if (cutOf() === undefined && random.next() >= faults.rate)
-        clock.alarm(0, () => listener(lanes));
+        clock.alarm(0, () => listener(wakeUp));
     });
   return wrapped<Store>(asked<Store>(inner), {
     commit,
-    onHint,
+    onWakeUp,
     query: asked(query),
     documents: asked(documents),
   });
@@ -162,7 +175,7 @@ function torn(batch: Batch, random: Random, partitions: number): Batch {
       const kept = claim.partitions.filter(keeps);
       return kept.length === 0 ? [] : [{ ...claim, partitions: kept }];
     }),
-    hints: batch.hints.filter(({ partition }) => keeps(partition)),
+    wakeUps: batch.wakeUps.filter(({ partition }) => keeps(partition)),
     documents: batch.documents.filter(({ id }) => keeps(`document ${id}`)),
   };
 }

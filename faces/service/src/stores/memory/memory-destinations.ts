@@ -2,15 +2,18 @@
  * Memory destinations: the destinations of the memory store: their lanes, counts and pages, and the
  * removal of rows that nothing uses.
  */
-import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import {
+  blankDestination,
+  type DestinationRow,
+  isMeaningless,
+} from "../../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import type { Store, UnusedPage, UnusedQuery } from "../../model/store.ts";
 import type { TaskStatus } from "../../model/task.ts";
 import type { StoredDestinationState, TaskQuery } from "../../model/task-query.ts";
 import type { MemoryDocuments } from "./memory-documents.ts";
 import type { MemoryNodes } from "./memory-nodes.ts";
-import { keyOf } from "./rows.ts";
-import type { Tables } from "./tables.ts";
+import { keyOf, type Tables } from "./rows.ts";
 
 type DestinationQuery = Pick<
   TaskQuery,
@@ -71,9 +74,9 @@ function stateOf(
 }
 
 /** Lanes in the order in which they were created; the cursor is the number of the last one. */
-export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
+export function memoryDue({ rows }: Tables): Pick<Store, "dueLanes"> {
   return {
-    async nextDue({ partitions, before, limit, cursor }) {
+    async dueLanes({ partitions, from, before, limit, cursor }) {
       const own = rows.lanes().filter(({ partition }) => partitions.includes(partition));
       const rest = own.filter(({ number }) => number > Number(cursor ?? 0));
       const page = rest.slice(0, limit);
@@ -81,7 +84,7 @@ export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
         const { lane, partition } = queue;
         const { tenantId, destination } = queue.place;
         const dueAt = rows.head(queue)?.state.nextAttemptAt;
-        const isDue = dueAt !== undefined && dueAt < before;
+        const isDue = dueAt !== undefined && dueAt >= from && dueAt < before;
         return isDue ? [{ tenantId, destination, lane, partition, dueAt }] : [];
       });
       const last = rest.length > limit ? page.at(-1) : undefined;
@@ -90,24 +93,37 @@ export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
   };
 }
 
-export interface UnusedParts {
+interface UnusedParts {
   readonly tables: Tables;
   readonly documents: MemoryDocuments;
   readonly nodes: MemoryNodes;
   readonly exclusive: boolean;
 }
 
+/** Removes rows; returns how many. */
+export function removeRows(
+  tables: Tables,
+  exclusive: boolean,
+  isUnused: (row: DestinationRow) => boolean,
+): number {
+  const { destinations } = tables;
+  let removed = 0;
+  for (const [key, row] of destinations) {
+    if (!isUnused(row)) continue;
+    destinations.delete(key);
+    if (!exclusive) tables.lastRemoved = Math.max(tables.lastRemoved, row.version);
+    removed++;
+  }
+  return removed;
+}
+
 /** Everything at once: the memory store has no slow disk, and no cursor is needed. */
 export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Promise<UnusedPage> {
   const { tables, documents, nodes, exclusive } = parts;
   const { rows, destinations } = tables;
-  let removed = 0;
-  for (const [key, row] of destinations) {
-    const hasTasks = rows.countsOf(row.tenantId, row.name) !== undefined;
-    if (hasTasks || !exclusive || !isBlank(row, now)) continue;
-    destinations.delete(key);
-    removed++;
-  }
+  const hasNoTasks = ({ tenantId, name }: DestinationRow) =>
+    rows.countsOf(tenantId, name) === undefined;
+  let removed = removeRows(tables, exclusive, (row) => hasNoTasks(row) && isMeaningless(row, now));
   const { documents: guards } = await documents.list(GUARD_DOCUMENT, { limit: Number.MAX_VALUE });
   for (const { tenantId, id } of guards) {
     const hasTasks = rows.countsOf(tenantId, id) !== undefined;
@@ -117,10 +133,4 @@ export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Pr
   const claimants = new Set([...rows.claimed()].map(({ state }) => state.claimedBy));
   removed += nodes.removeUnused((nodeId) => claimants.has(nodeId));
   return { removed, cursor: null };
-}
-
-/** No user and no guard has left anything in the row. */
-function isBlank(row: DestinationRow, now: number): boolean {
-  const { document, pausedAt, gateUntil, breakerState } = row;
-  return document === null && pausedAt === null && gateUntil <= now && breakerState === "CLOSED";
 }

@@ -1,16 +1,19 @@
 /**
- * Memory nodes: the nodes of the memory store: their leases, their shares of the limits, and the hints
- * that they leave for each other.
+ * Memory nodes: the nodes of the memory store: their leases, their shares of the limits, and the
+ * wake-ups that they send each other.
  */
 
-import type { DestinationRow } from "../../model/destination-row.ts";
-import type { LaneDue } from "../../model/lane-due.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import {
+  type WakeUp,
+  type WakeUpListener,
+  WakeUpListeners,
+  type WakeUps,
+} from "../../model/lane-due.ts";
 import {
   type DestinationReport,
   type DestinationShare,
-  type DueHint,
   LATE_REPORT,
-  MAX_HINTS,
   type NodeReport,
   type OtherNodes,
   type RateReservation,
@@ -21,9 +24,7 @@ import {
   reserveRate,
   type SlotUse,
 } from "../../model/node-report.ts";
-import type { HintListener } from "../../model/store.ts";
-import { PairMap } from "./pair-map.ts";
-import { keyOf } from "./rows.ts";
+import { keyOf, PairMap, type Tables } from "./rows.ts";
 
 interface Node {
   readonly round: number;
@@ -54,24 +55,22 @@ interface Fleet {
 export class MemoryNodes {
   readonly #clock: () => number;
   readonly #isExclusive: boolean;
-  readonly #rows: ReadonlyMap<string, DestinationRow>;
+  readonly #tables: Pick<Tables, "destinations" | "lastRemoved">;
   readonly #nodes = new Map<string, Node>();
   /** By destination, then by node. */
   readonly #slots = new PairMap<Map<string, Slot>>();
   /** The next free token of each rate. */
   readonly #nextTokenAt = new Map<string, number>();
-  readonly #hints = new Map<string, DueHint>();
-  readonly #listeners = new Set<HintListener>();
-  #lastHint = 0;
+  readonly #listeners = new WakeUpListeners();
 
   constructor(
     clock: () => number,
     isExclusive: boolean,
-    rows: ReadonlyMap<string, DestinationRow>,
+    tables: Pick<Tables, "destinations" | "lastRemoved">,
   ) {
     this.#clock = clock;
     this.#isExclusive = isExclusive;
-    this.#rows = rows;
+    this.#tables = tables;
   }
 
   hasLease(nodeId: string): boolean {
@@ -91,7 +90,7 @@ export class MemoryNodes {
     this.#remove(nodeId);
     // The calls of an exclusive store run in order, so no report arrives late.
     if (!this.#isExclusive) this.#nodes.set(nodeId, { ...RETIRED, leaseUntil: this.#clock() });
-    this.#tell(null);
+    this.tell("nodes-changed");
   }
 
   #remove(nodeId: string): void {
@@ -107,30 +106,20 @@ export class MemoryNodes {
     const ended = [...this.#nodes].filter(([, node]) => isOver(node)).map(([nodeId]) => nodeId);
     const unused = ended.filter((nodeId) => !hasClaims(nodeId));
     for (const nodeId of unused) this.#remove(nodeId);
-    if (unused.length > 0) this.#tell(null);
+    if (unused.length > 0) this.tell("nodes-changed");
     return unused.length;
   }
 
-  addHints(lanes: readonly LaneDue[]): void {
-    if (lanes.length === 0) return;
-    for (const { tenantId, destination, lane, partition, dueAt } of lanes) {
-      const hintId = String(++this.#lastHint);
-      this.#hints.set(hintId, { tenantId, destination, lane, partition, dueAt, hintId });
-    }
-    this.#tell(lanes);
+  onWakeUp(listener: WakeUpListener): WakeUps {
+    return this.#listeners.add(listener);
   }
 
-  onHint(listener: HintListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  #tell(lanes: readonly LaneDue[] | null): void {
-    for (const listener of this.#listeners) listener(lanes);
+  tell(wakeUp: WakeUp): void {
+    this.#listeners.tell(wakeUp);
   }
 
   renew(report: NodeReport): Renewal {
-    const { nodeId, leaseMs, isLeaving, partitions, handledHints } = report;
+    const { nodeId, leaseMs, isLeaving } = report;
     const now = this.#clock();
     const before = this.#nodes.get(nodeId);
     if (before !== undefined && report.round < before.round) throw new Error(LATE_REPORT);
@@ -145,9 +134,7 @@ export class MemoryNodes {
       isLeaving,
     });
     const hasChanged = before?.isLeaving !== isLeaving || before.takesAll !== takesAll;
-    if (hasChanged) this.#tell(null);
-    for (const hintId of handledHints) this.#hints.delete(hintId);
-    const hints = [...this.#hints.values()].filter((hint) => partitions.includes(hint.partition));
+    if (hasChanged) this.tell("nodes-changed");
     const isTaken = others.some((id) => this.#nodes.get(id)?.takesAll);
     const fleet = { nodeId, others, isTaken, now };
     return {
@@ -155,7 +142,6 @@ export class MemoryNodes {
       wasLapsed: !this.#isExclusive && (before?.leaseUntil ?? 0) <= now,
       takesAll,
       nodes: [...others, nodeId].filter((id) => !this.#nodes.get(id)?.isLeaving).sort(),
-      hints: hints.slice(0, MAX_HINTS),
       destinations: report.destinations.map((one) => this.#share(one, fleet)),
     };
   }
@@ -178,15 +164,23 @@ export class MemoryNodes {
     if (isUnused(report)) slots.delete(nodeId);
     else slots.set(nodeId, { report, slots: granted, retrySlots });
     const key = keyOf(tenantId, name);
-    const row = this.#rows.get(key);
     return {
-      row: row === undefined || row.version === report.version ? null : row,
+      row: this.#newRow(report),
       slots: granted,
       retrySlots,
       rate: isTaken ? null : this.#reserve(report.rate, key, "calls", now),
       retryRate: isTaken ? null : this.#reserve(report.retryRate, key, "retries", now),
       others: sumOf(others),
     };
+  }
+
+  /** Null: the node knows it. What the node knows of a row that is gone may be a pause. */
+  #newRow({ tenantId, name, version }: DestinationReport): DestinationRow | null {
+    const { destinations, lastRemoved } = this.#tables;
+    const row = destinations.get(keyOf(tenantId, name));
+    if (row !== undefined) return row.version === version ? null : row;
+    const isOld = version > 0 && version < lastRemoved;
+    return isOld ? blankDestination(tenantId, name, lastRemoved) : null;
   }
 
   #slotsOf(tenantId: string, name: string): Map<string, Slot> {

@@ -13,8 +13,7 @@ import {
   type TaskQuery,
 } from "../../model/task-query.ts";
 import { destinationQuery } from "./memory-destinations.ts";
-import { type Row, taskOf } from "./rows.ts";
-import type { Tables } from "./tables.ts";
+import { type Row, type Tables, taskOf } from "./rows.ts";
 
 export function memoryQuery(tables: Tables): TaskQuery {
   const { rows } = tables;

@@ -4,25 +4,22 @@ import { StoreRefusedError } from "../../model/store-errors.ts";
 import {
   addedRows,
   compareRows,
+  partsOf,
   positionOf,
   type Stored,
+  type StoreTransfer,
   TAKEN,
-} from "../../model/transfer/compare.ts";
-import { partsOf } from "../../model/transfer/rows.ts";
-import type {
-  StoreTransfer,
-  TransferKey,
-  TransferKind,
-  TransferPage,
-  TransferRows,
-  TransferTask,
-} from "../../model/transfer/transfer.ts";
+  type TransferKey,
+  type TransferKind,
+  type TransferPage,
+  type TransferRows,
+  type TransferTask,
+} from "../../model/transfer.ts";
 import type { MemoryDocuments } from "./memory-documents.ts";
 import type { MemoryNodes } from "./memory-nodes.ts";
-import { keyOf, type Row, taskOf } from "./rows.ts";
-import type { Tables } from "./tables.ts";
+import { keyOf, type Row, type Tables, taskOf } from "./rows.ts";
 
-export interface MemoryTransferParts {
+interface MemoryTransferParts {
   readonly tables: Tables;
   readonly documents: MemoryDocuments;
   readonly nodes: MemoryNodes;

@@ -5,7 +5,7 @@ import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { Batch } from "../../model/batch.ts";
 import { blankDestination } from "../../model/destination-row.ts";
-import type { LaneDue } from "../../model/lane-due.ts";
+import type { WakeUp } from "../../model/lane-due.ts";
 import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
 import { interruptedConformance } from "../conformance-interrupted.testing.ts";
@@ -23,6 +23,7 @@ import {
 } from "../store.testing.ts";
 import { testServer } from "./postgres-server.testing.ts";
 import { postgresStore } from "./postgres-store.ts";
+import { SCHEMA_VERSION } from "./schema/migrations.ts";
 
 const server = testServer();
 
@@ -160,18 +161,87 @@ describe("two PostgreSQL stores", () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  it("tell each other about hints, and that there are many", async () => {
+  it("wake each other up, and say that messages may be lost if there are too many lanes", async () => {
     const [one, two] = await twoStores();
-    const heard: (readonly LaneDue[] | null)[] = [];
-    two.onHint((lanes) => heard.push(lanes));
+    const heard: WakeUp[] = [];
+    two.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([3]);
     const lane = { tenantId: TENANT, destination: DESTINATION, lane: "first", dueAt: T0 } as const;
-    const hint = { ...lane, partition: 3 };
-    await one.commit(batch({ hints: [hint] }));
-    await expect.poll(() => heard).toEqual([[hint]]);
-    const many = Array.from({ length: 200 }, (_, n) => ({ ...hint, destination: `d${n}` }));
-    await one.commit(batch({ hints: many }));
-    await expect.poll(() => heard).toEqual([[hint], null]);
+    const due = { ...lane, partition: 3 };
+    const isTold = async () => {
+      await one.commit(batch({ wakeUps: [due] }));
+      return heard.length > 0;
+    };
+    await expect.poll(isTold).toBe(true);
+    expect(heard[0]).toEqual([due]);
+    const many = Array.from({ length: 200 }, (_, n) => ({ ...due, destination: `d${n}` }));
+    await one.commit(batch({ wakeUps: many }));
+    await expect.poll(() => heard.at(-1)).toEqual("lost");
     await Promise.all([one.close(), two.close()]);
+  });
+});
+
+describe("a PostgreSQL store refuses a server", () => {
+  const refusal = async (url: string): Promise<string> => {
+    const error: unknown = await postgresStore(url).catch((one: unknown) => one);
+    expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
+    return (error as Error).message;
+  };
+  const withSetting = async (setting: string) =>
+    `${await server.nextUrl()}&options=${encodeURIComponent(`-c ${setting}`)}`;
+
+  it.each(["repeatable read", "serializable", "read uncommitted"])(
+    "whose transactions are %s by default, because a claim could miss a pause",
+    async (level) => {
+      const escaped = level.replace(" ", "\\ ");
+      const message = await refusal(await withSetting(`default_transaction_isolation=${escaped}`));
+      expect(message).toMatch(new RegExp(`default_transaction_isolation is ${level}.*ALTER ROLE`));
+    },
+  );
+
+  it("that is read-only by default", async () => {
+    const message = await refusal(await withSetting("default_transaction_read_only=on"));
+    expect(message).toContain("default_transaction_read_only is on");
+  });
+
+  it("without fsync, unless that loss is accepted", async () => {
+    const relaxed = await server.nextUrl();
+    const strict = relaxed.replace("&durability=relaxed", "");
+    expect(await refusal(strict)).toMatch(/fsync is off.*durability=relaxed/);
+    expect(await refusal(`${strict}&durability=maybe`)).toContain('got "maybe"');
+    await (await postgresStore(relaxed)).close();
+  });
+});
+
+describe("the channels of wake-ups", () => {
+  it("take what anybody writes to them as a wake-up without content", async () => {
+    const url = await server.nextUrl();
+    const schema = new URL(url).searchParams.get("schema");
+    const store = await postgresStore(url);
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([1]);
+    const garbage = [
+      ["x", "[1]", "{", "null", '"text"', "[[]]", '[{"tenantId":"t"}]', "[{}]", "1e999"],
+      [
+        `[${'{"tenantId":"t","destination":"d","lane":"third","partition":1,"dueAt":1},'.repeat(3)}1]`,
+      ],
+      ['[{"tenantId":"t","destination":"d","lane":"first","partition":-1,"dueAt":1}]'],
+      ['[{"tenantId":"t","destination":"d","lane":"first","partition":1,"dueAt":"soon"}]'],
+      ["\ud800", "[".repeat(5000)],
+    ].flat();
+    // NOTIFY needs no rights on the schema. What comes before LISTEN is not heard.
+    const tell = (channel: string, text: string) =>
+      server.run("SELECT pg_notify($1, $2)", [`${schema}_${channel}`, text]);
+    const isHeard = async () => {
+      await tell("wake_1", "");
+      return heard.length > 0;
+    };
+    await expect.poll(isHeard).toBe(true);
+    for (const text of garbage) await tell("wake_1", text);
+    for (const text of garbage) await tell("nodes", text);
+    const unreadable = () => heard.filter((wakeUp) => wakeUp === "unreadable").length;
+    await expect.poll(unreadable).toBe(2 * garbage.length);
+    expect(heard.every((wakeUp) => wakeUp === "lost" || wakeUp === "unreadable")).toBe(true);
+    await store.close();
   });
 });
 
@@ -180,7 +250,7 @@ describe("a PostgreSQL store", () => {
     const url = await server.nextUrl();
     await (await postgresStore(url)).close();
     const schema = new URL(url).searchParams.get("schema");
-    await server.run(`UPDATE ${schema}.schema_version SET version = 999`);
+    await server.run(`UPDATE ${schema}.schema_version SET version = 999, oldest = 999`);
     await expect(postgresStore(url)).rejects.toThrow(/newer Redrive \(schema 999/);
   });
 
@@ -236,14 +306,47 @@ describe("a PostgreSQL store", () => {
     const store = await server.nextStore();
     const [row] = await server.run(`SELECT current_setting('synchronous_commit') AS before,
       set_config('synchronous_commit', 'off', false), nspname FROM pg_namespace
-      WHERE nspname LIKE 'test_%' LIMIT 1`);
+      WHERE nspname ~ '^test_[0-9]+$' LIMIT 1`);
     await server.run("BEGIN");
-    await server.run(`SELECT ${row!["nspname"]}.commit_batch(1, 1, 'n', NULL, 0,
+    await server.run(`SELECT ${row!["nspname"]}_v${SCHEMA_VERSION}.commit_batch(1, NULL, 1, 'n', NULL, 0,
       NULL, NULL, NULL, NULL, NULL, NULL, NULL)`);
     const [during] = await server.run("SELECT current_setting('synchronous_commit') AS setting");
     await server.run("COMMIT");
     await server.run("SET synchronous_commit = on");
     expect([row!["before"], during!["setting"]]).toEqual(["on", "on"]);
+    await store.close();
+  });
+
+  it("keeps few of the server's connections while its commits wait for a standby that is away", {
+    timeout: 60_000,
+  }, async () => {
+    const url = await server.nextUrl();
+    const store = await postgresStore(`${url}&connections=3`);
+    const nodes = async () => {
+      const [row] = await server.run(`SELECT count(*)::int AS count FROM pg_stat_activity
+        WHERE application_name = 'redrive' AND query LIKE '%commit_batch%'`);
+      return Number(row?.["count"]);
+    };
+    const before = await nodes();
+    await server.run("ALTER SYSTEM SET synchronous_standby_names = 'away'");
+    await server.run("SELECT pg_reload_conf()");
+    const errors: string[] = [];
+    let most = 0;
+    const endMs = performance.now() + 8000;
+    // Each with rows of its own, so that none waits for the locks of another.
+    const run = async (nodeId: string) => {
+      while (performance.now() < endMs) {
+        const creates = [create({ destination: nodeId })];
+        await store.commit(batch({ nodeId, creates })).catch((error) => errors.push(String(error)));
+        most = Math.max(most, (await nodes()) - before);
+      }
+    };
+    await Promise.all(["a", "b", "c"].map(run));
+    await server.run("ALTER SYSTEM RESET synchronous_standby_names");
+    await server.run("SELECT pg_reload_conf()");
+    expect(most).toBeLessThanOrEqual(6);
+    expect(errors.some((text) => text.includes("calls hang on the PostgreSQL server"))).toBe(true);
+    await expect.poll(() => store.query.count(TENANT), { timeout: 20_000 }).not.toEqual({});
     await store.close();
   });
 

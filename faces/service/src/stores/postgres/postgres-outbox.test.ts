@@ -2,16 +2,9 @@
 // needs: postgres
 import pg from "pg";
 import { afterEach, describe, expect, it } from "vitest";
+import type { WakeUp } from "../../model/lane-due.ts";
 import type { Store } from "../../model/store.ts";
-import {
-  batch,
-  claimOf,
-  create,
-  dueLanes,
-  partitionsOf,
-  report,
-  TENANT,
-} from "../store.testing.ts";
+import { batch, claimOf, create, dueLanes, T0, TENANT } from "../store.testing.ts";
 import { testServer } from "./postgres-server.testing.ts";
 import { postgresStore } from "./postgres-store.ts";
 
@@ -32,7 +25,7 @@ async function place(): Promise<Place> {
   const url = await server.nextUrl();
   const store = await postgresStore(url);
   opened.push({ end: () => store.close() });
-  const [database = "", schema = ""] = url.split("?schema=");
+  const [database = "", schema = ""] = url.split(/\?schema=|&/u);
   const connect = async () => {
     const client = new pg.Client(database);
     await client.connect();
@@ -82,7 +75,7 @@ describe("a task in an open transaction", () => {
     await tx.query("ROLLBACK");
     expect((await store.query.destinations(TENANT, { limit: 10 })).destinations).toEqual([]);
     await removeAllUnused(store);
-    for (const table of ["destinations", "counts", "hints", "tasks", "idempotency_keys"]) {
+    for (const table of ["destinations", "counts", "tasks", "idempotency_keys"]) {
       expect(await server.run(`SELECT * FROM ${schema}.${table}`)).toEqual([]);
     }
   });
@@ -107,22 +100,32 @@ describe("a task in an open transaction", () => {
     expect(await store.query.count(TENANT)).toEqual({});
   });
 
-  it("leaves a hint for the node that leases its partition", async () => {
+  it("wakes the node that leases its partition once it is committed, if it is due soon", async () => {
     const { store, connect } = await place();
     const tx = await connect();
-    const partitions = partitionsOf(store);
-    await tx.query("BEGIN");
-    const { task, fingerprint } = create();
-    await createIn(store, tx, { task, fingerprint, claimVersion: null });
-    expect((await store.renew(report("node-1", { partitions }))).hints).toEqual([]);
-    // Null tells that the nodes have changed, because node-1 has joined.
-    const heard = new Promise((resolve) => store.onHint((lanes) => lanes && resolve(lanes)));
-    await tx.query("COMMIT");
-    const { tenantId, destination, scheduledAt: dueAt } = task;
-    const hint = { tenantId, destination, lane: "first", partition: 0, dueAt };
-    expect(await heard).toEqual([hint]);
-    const { hints } = await store.renew(report("node-1", { partitions }));
-    expect(hints).toEqual([{ ...hint, hintId: expect.any(String) }]);
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([0]);
+    const heardOf = (name: string) =>
+      heard
+        .flatMap((wakeUp) => (typeof wakeUp === "string" ? [] : wakeUp))
+        .filter(({ destination }) => destination === name);
+    const enqueue = async (destination: string) => {
+      await tx.query("BEGIN");
+      await createIn(store, tx, create({ destination, scheduledAt: T0 + 60_000 }));
+      await createIn(store, tx, create({ destination }));
+      expect(heardOf(destination)).toEqual([]);
+      await tx.query("COMMIT");
+    };
+    // The store follows a channel soon.
+    let probes = 0;
+    const isTold = async () => {
+      await enqueue(`probe-${++probes}`);
+      return heard.length > 0;
+    };
+    await expect.poll(isTold).toBe(true);
+    await enqueue("d");
+    const lane = { tenantId: TENANT, destination: "d", lane: "first", partition: 0, dueAt: T0 };
+    await expect.poll(() => heardOf("d")).toEqual([lane]);
   });
 
   it("has a key, a policy and a destination of its tenant only", async () => {

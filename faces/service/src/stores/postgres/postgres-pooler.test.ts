@@ -4,8 +4,8 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startPgBouncer } from "../../../../../test/servers/pgbouncer.ts";
 import { type PostgresServer, startPostgres } from "../../../../../test/servers/postgres.ts";
-import type { LaneDue } from "../../model/lane-due.ts";
-import { batch, claimFirst, create, DESTINATION, report, T0, TENANT } from "../store.testing.ts";
+import type { LaneDue, WakeUp } from "../../model/lane-due.ts";
+import { batch, claimFirst, create, DESTINATION, dueLanes, T0, TENANT } from "../store.testing.ts";
 import { postgresStore } from "./postgres-store.ts";
 
 let postgres: PostgresServer;
@@ -36,29 +36,31 @@ describe("a PostgreSQL store behind a pooler", () => {
     await store.close();
   });
 
-  it("finds hints without LISTEN, in its next exchange", async () => {
+  it("finds due lanes without LISTEN", async () => {
     const store = await postgresStore(`${pooler.url}${nextName()}`, { listen: false });
-    const lane = { tenantId: TENANT, destination: DESTINATION, lane: "first", dueAt: T0 } as const;
-    await store.commit(batch({ hints: [{ ...lane, partition: 3 }] }));
-    const { hints } = await store.renew(report("node-2", { partitions: [3] }));
-    expect(hints).toMatchObject([{ ...lane, partition: 3 }]);
+    await store.commit(batch({ creates: [create()] }));
+    expect(await dueLanes(store)).toMatchObject([{ destination: DESTINATION, dueAt: T0 }]);
     await store.close();
   });
 
-  it("hears hints on a connection of its own that does not use the pooler", async () => {
+  it("is woken up on a connection of its own that does not use the pooler", async () => {
     const store = await postgresStore(`${pooler.url}${nextName()}`, { listen: postgres.url });
-    const heard: (readonly LaneDue[] | null)[] = [];
-    store.onHint((lanes) => heard.push(lanes));
-    const hint = { tenantId: TENANT, destination: "d", lane: "first", partition: 1, dueAt: T0 };
-    await store.commit(batch({ hints: [hint as LaneDue] }));
-    await expect.poll(() => heard).toEqual([[hint]]);
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([1]);
+    const lane = { tenantId: TENANT, destination: "d", lane: "first", partition: 1, dueAt: T0 };
+    const isTold = async () => {
+      await store.commit(batch({ wakeUps: [lane as LaneDue] }));
+      return heard.length > 0;
+    };
+    await expect.poll(isTold).toBe(true);
+    expect(heard[0]).toEqual([lane]);
     await store.close();
   });
 
   it("stores a task in a transaction of a caller behind the same pooler", async () => {
     const store = await postgresStore(`${pooler.url}${nextName()}`, { listen: postgres.url });
-    const heard: (readonly LaneDue[] | null)[] = [];
-    store.onHint((lanes) => heard.push(lanes));
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([0]);
     const tx = new pg.Client(pooler.url);
     await tx.connect();
     await tx.query("BEGIN");

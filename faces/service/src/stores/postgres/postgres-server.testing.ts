@@ -71,7 +71,7 @@ export function testServer(): TestServer {
     };
   }
 
-  const nextUrl = async () => `${(await started).url}?schema=test_${++schemas}`;
+  const nextUrl = async () => `${(await started).url}?schema=test_${++schemas}&durability=relaxed`;
   afterAll(async () => {
     for (const { store } of opened) await store.close();
     await admin?.end();

@@ -4,33 +4,32 @@
  */
 import type { Pool } from "pg";
 import type { Store } from "../../model/store.ts";
-import type { MovableStore } from "../../model/transfer/transfer.ts";
+import type { MovableStore } from "../../model/transfer.ts";
+import { commit } from "./commit.ts";
 import { readAddress } from "./connection/address.ts";
 import { Listener } from "./connection/listener.ts";
-import { openClient, openPool, type PoolOptions } from "./connection/pool.ts";
-import { createSql, type Sql } from "./connection/sql.ts";
-import { destinationQuery } from "./read/destination-query.ts";
-import { postgresQuery } from "./read/postgres-query.ts";
-import { readUpkeep } from "./read/upkeep.ts";
-import { DESTINATION_COLUMNS, destinationOf } from "./rows/destination-rows.ts";
-import { PARTITIONS } from "./rows/partitions.ts";
-import { migrate } from "./schema/migrations.ts";
-import { documentTable } from "./tables/document-table.ts";
-import { dueTable } from "./tables/due-table.ts";
-import { nodeTable } from "./tables/node-table.ts";
-import { policyTable } from "./tables/policy-table.ts";
-import { removalTable } from "./tables/removal-table.ts";
-import { postgresTransfer } from "./transfer/postgres-transfer.ts";
-import { commit } from "./write/commit.ts";
-import { createInTransaction } from "./write/outbox.ts";
+import { createSql, openClient, openPool, type PoolOptions, type Sql } from "./connection/sql.ts";
+import { documentTable } from "./document-table.ts";
+import { dueTable } from "./due-table.ts";
+import { checkSettings } from "./inspect-postgres.ts";
+import { nodeTable } from "./node-table.ts";
+import { createInTransaction } from "./outbox.ts";
+import { policyTable } from "./policy-table.ts";
+import { destinationQuery, postgresQuery, readUpkeep } from "./postgres-query.ts";
+import { postgresTransfer } from "./postgres-transfer.ts";
+import { removalTable, sweeper } from "./removal-table.ts";
+import { MIGRATIONS, migrate } from "./schema/migrations.ts";
+import { DESTINATION_COLUMNS, destinationOf, PARTITIONS } from "./schema/rows.ts";
 
 export interface PostgresOptions extends PoolOptions {
   /**
-   * The URL of the connection that hears hints, for a store behind a pooler in transaction mode,
-   * where LISTEN does not work; false: none, and hints arrive with the exchange of each second.
+   * The URL of the connection that receives wake-ups, for a store behind a pooler in transaction mode,
+   * where LISTEN does not work; false: none, and a node finds the tasks of others within a second.
    * Default: the URL of the store.
    */
   readonly listen?: string | false;
+  /** Only tests have others than those of this version. */
+  readonly migrations?: readonly string[];
 }
 
 /**
@@ -39,12 +38,14 @@ export interface PostgresOptions extends PoolOptions {
  */
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
   const address = readAddress(url);
-  const pool = await openPool(address.url, options);
-  const sql = createSql(pool, address.schema);
+  const pool = await openPool(address.url, options.maxConnections ?? address.connections);
+  const { migrations = MIGRATIONS } = options;
+  const sql = createSql(pool, address.schema, migrations.length);
   const { listen = address.url } = options;
   const listener = new Listener(sql, () => openClient(listen === false ? address.url : listen));
   try {
-    await migrate(sql);
+    await checkSettings(sql, address);
+    await migrate(sql, migrations);
     if (listen !== false) await listener.start();
   } catch (error) {
     await pool.end();
@@ -60,17 +61,18 @@ function storeOf(sql: Sql, pool: Pool, listener: Listener): MovableStore {
     partitions: PARTITIONS,
     async commit(batch) {
       const result = await commit(sql, batch);
-      if (batch.hints.length > 0) listener.send(batch.hints);
+      if (batch.wakeUps.length > 0) listener.sendLanes(batch.wakeUps);
       return result;
     },
     createIn: (tx, create) => createInTransaction(sql, tx, create),
     ...dueTable(sql),
-    ...nodeTable(sql, () => listener.send(null)),
+    ...nodeTable(sql, () => listener.sendNodesChanged()),
     ...policyTable(sql),
     ...destinationRows(sql),
     ...removalTable(sql),
+    sweep: sweeper(sql),
     upkeep: () => readUpkeep(sql),
-    onHint: (heard) => listener.onHint(heard),
+    onWakeUp: (heard) => listener.onWakeUp(heard),
     query: { ...postgresQuery(sql), ...destinationQuery(sql) },
     documents: documentTable(sql),
     transfer: postgresTransfer(sql),

@@ -11,6 +11,7 @@ import {
   startSentinel,
 } from "./redis-server.testing.ts";
 import { redisStore } from "./redis-store.ts";
+import { keysOf } from "./rows.ts";
 
 describe("a Redis store with Sentinel", () => {
   it("loses no acknowledged task in a failover, if it waits for a replica", async () => {
@@ -85,12 +86,13 @@ describe("a Redis store with a cluster", () => {
       );
     try {
       expect(await isStored()).toBe(true);
-      const [from, to, slot] = await startMove(cluster, "redrive:{p0}");
+      const base = keysOf("redrive").base(0);
+      const [from, to, slot] = await startMove(cluster, base);
       // The tasks move, but the rest of the partition stays.
       const place = ["127.0.0.1", String(to.port), "", "0", "5000", "KEYS"];
-      await from.command("migrate", ...place, "redrive:{p0}:s");
+      await from.command("migrate", ...place, `${base}:s`);
       expect(await isStored()).toBe(false);
-      await from.command("migrate", ...place, "redrive:{p0}:m");
+      await from.command("migrate", ...place, `${base}:m`);
       expect(await isStored()).toBe(false);
       const rest = (await from.command("cluster", "getkeysinslot", slot, "1000")) as string[];
       await from.command("migrate", ...place, ...rest);

@@ -1,8 +1,10 @@
 /** What a Redis store does when its server restarts, hangs, is full or busy, and when nodes compete. */
 // needs: redis
+import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { blankDestination } from "../../model/destination-row.ts";
-import { STORE_CALL_MS, type Store } from "../../model/store.ts";
+import type { WakeUp } from "../../model/lane-due.ts";
+import { INLINE_PREFIX, STORE_CALL_MS, type Store } from "../../model/store.ts";
 import { anywhere, lostOf, startLoad } from "../load.testing.ts";
 import {
   batch,
@@ -15,8 +17,11 @@ import {
   T0,
   TENANT,
 } from "../store.testing.ts";
+import { pack } from "./message-pack.ts";
 import { eventually, type RedisServer, startRedis } from "./redis-server.testing.ts";
 import { redisStore } from "./redis-store.ts";
+import { ALL_PARTITIONS, joined, keysOf } from "./rows.ts";
+import { BEGIN_REMOVAL, BLOCK_POLICY, END_REMOVAL } from "./scripts/policy-scripts.ts";
 
 let server: RedisServer;
 let store: Store;
@@ -33,6 +38,41 @@ afterEach(() => store.close());
 const open = (prefix: string) => redisStore(`${server.url}?prefix=${prefix}`);
 
 const exists = async (taskId: string) => (await store.query.get(TENANT, taskId)) !== null;
+
+describe("the channels of wake-ups", () => {
+  it("take what anybody publishes as a wake-up without content", async () => {
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp)).follow([1]);
+    const lane = ["t", "d", 0, 1, 5];
+    const garbage = [
+      Buffer.from("x"),
+      Buffer.from([0xdd, 0xff, 0xff, 0xff, 0xff]),
+      Buffer.alloc(20_000, 0x91),
+      ...[[["t"]], [[lane, 1]], [["t", "d", 9, 1, 5]], ["text"], [[["t", "d", 0, -1, 5]]]].map(
+        pack,
+      ),
+      ...Array.from({ length: 100 }, (_, seed) =>
+        Buffer.from(String(Math.sin(seed)).slice(0, 1 + (seed % 16))),
+      ),
+    ];
+    const client = new Redis(server.url);
+    const tell = (channel: string, message: Buffer) =>
+      client.publish(`p${stores}:${channel}`, message);
+    // The store follows a channel soon.
+    const isHeard = async () => {
+      await tell("wake:1", Buffer.from("x"));
+      return heard.length > 0;
+    };
+    await expect.poll(isHeard).toBe(true);
+    heard.splice(0);
+    for (const message of garbage) await tell("wake:1", message);
+    for (const message of garbage) await tell("nodes", message);
+    // A probe may arrive late.
+    await expect.poll(() => heard.length).toBeGreaterThanOrEqual(2 * garbage.length);
+    expect(new Set(heard)).toEqual(new Set(["unreadable"]));
+    client.disconnect();
+  });
+});
 
 describe("a Redis store", () => {
   it("loses no acknowledged task when the server is killed under load, and resumes by itself", async () => {
@@ -140,10 +180,69 @@ describe("a Redis store", () => {
     await store.commit(batch({ creates: [anywhere()] }));
   });
 
-  it("passes null to listeners after its connection for hints was lost", async () => {
-    const heard = new Promise<unknown>((resolve) => store.onHint(resolve));
+  it("tells listeners that wake-ups may be lost after its connection for them was lost", async () => {
+    const heard: WakeUp[] = [];
+    store.onWakeUp((wakeUp) => heard.push(wakeUp));
     await server.command("client", "kill", "type", "pubsub");
-    expect(await heard).toBeNull();
+    await expect.poll(() => heard).toEqual(["lost", "nodes-changed"]);
+  });
+});
+
+describe("a removal of a policy that does not end", () => {
+  const document = { version: 1, document: "{}", createdAt: T0 };
+  const pinned = (policyId: string) => {
+    const one = anywhere();
+    return { ...one, task: { ...one.task, policyId, policyVersion: 1 } };
+  };
+  /** Its remover has crashed. Policies are blocked in all partitions. */
+  const beginRemoval = async (policyId: string) => {
+    const keys = keysOf(`p${stores}`);
+    const id = joined(TENANT, policyId);
+    const client = new Redis(server.url);
+    const epoch = Number(await client.eval(BEGIN_REMOVAL.text, 1, keys.control, id, 10_000));
+    expect(epoch).toBeGreaterThan(0);
+    const isInline = policyId.startsWith(INLINE_PREFIX) ? 1 : 0;
+    for (const partition of ALL_PARTITIONS) {
+      await client.eval(BLOCK_POLICY.text, 1, keys.base(partition), id, epoch, isInline);
+    }
+    const end = () => client.eval(END_REMOVAL.text, 1, keys.control, id, epoch, isInline ? "" : T0);
+    return { end, close: () => client.disconnect() };
+  };
+
+  it.each(["p", "inline.p"])(
+    "is void once a create needs the policy %s, and no item of the commit waits or fails",
+    async (policyId) => {
+      await store.addPolicy({ tenantId: TENANT, policyId, ...document });
+      const other = await open(`p${stores}`);
+      await other.commit(batch({ creates: [anywhere()] }));
+      const removal = await beginRemoval(policyId);
+      const startedMs = performance.now();
+      const creates = [anywhere(), pinned(policyId), pinned("unknown"), pinned(policyId)];
+      const { creates: results } = await other.commit(batch({ creates }));
+      expect(results.map(({ kind }) => kind)).toEqual([
+        "created",
+        "created",
+        "unknown-policy",
+        "created",
+      ]);
+      expect(performance.now() - startedMs).toBeLessThan(1000);
+      expect(await removal.end()).toBe(0);
+      expect(await store.getPolicy(TENANT, policyId)).toMatchObject({ removedAt: null });
+      removal.close();
+      await other.close();
+    },
+  );
+
+  it("is not void because of creates with other policies", async () => {
+    await store.addPolicy({ tenantId: TENANT, policyId: "p", ...document });
+    await store.addPolicy({ tenantId: TENANT, policyId: "q", ...document });
+    const removal = await beginRemoval("p");
+    const { creates } = await store.commit(batch({ creates: [anywhere(), pinned("q")] }));
+    expect(creates.map(({ kind }) => kind)).toEqual(["created", "created"]);
+    expect(await removal.end()).toBe(1);
+    const { creates: late } = await store.commit(batch({ creates: [pinned("p")] }));
+    expect(late).toEqual([{ kind: "unknown-policy" }]);
+    removal.close();
   });
 });
 

@@ -9,10 +9,10 @@ import { anywhere } from "../load.testing.ts";
 import { batch, claimOf, create, DESTINATION, report, T0, TENANT } from "../store.testing.ts";
 import { type Link, openLink } from "./connection/link.ts";
 import { parseRedisUrl } from "./connection/redis-url.ts";
+import { DestinationTable } from "./destination-table.ts";
 import { eventually, type ServerGroup, startCluster } from "./redis-server.testing.ts";
 import { redisStore } from "./redis-store.ts";
-import { keysOf } from "./rows/keys.ts";
-import { DestinationTable } from "./tables/destination-table.ts";
+import { keysOf } from "./rows.ts";
 
 let cluster: ServerGroup;
 let store: Store;

@@ -23,6 +23,23 @@ async function opens(settings: Readonly<Record<string, string>>, query: string):
   await store.close();
 }
 
+describe("a Redis store refuses what another version wrote", () => {
+  it.each([
+    ["an older one", ["hset", "redrive:{control}:m", "boot", "1"], /older Redrive.*layout 1/u],
+    ["a newer one", ["hset", "redrive:{control}:m", "layout", "9"], /newer Redrive.*layout 9/u],
+  ] as const)("%s", async (_, [command, ...args], message) => {
+    server = await startRedis();
+    await server.command(command, ...args);
+    await expect(redisStore(server.url)).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringMatching(message),
+    });
+    const store = await redisStore(`${server.url}?prefix=another`);
+    await store.close();
+    await (await redisStore(`${server.url}?prefix=another`)).close();
+  });
+});
+
 describe("a Redis store refuses a server", () => {
   it("without a log", async () => {
     const message = await refusal({ appendonly: "no" });
@@ -43,6 +60,16 @@ describe("a Redis store refuses a server", () => {
     );
     await server?.stop();
     await opens({ appendfsync: "everysec" }, "?durability=relaxed");
+  });
+
+  it("that does not sync while it rewrites its log, unless that loss is accepted", async () => {
+    const settings = { "no-appendfsync-on-rewrite": "yes" };
+    const message = await refusal(settings);
+    expect(message).toMatch(
+      /no-appendfsync-on-rewrite yes.*CONFIG SET no-appendfsync-on-rewrite no.*durability=relaxed/u,
+    );
+    await server?.stop();
+    await opens(settings, "?durability=relaxed");
   });
 
   it("that never syncs, in any case", async () => {

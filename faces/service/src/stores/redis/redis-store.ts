@@ -3,27 +3,26 @@
  * which a server runs one after another. Works with one server, with Sentinel and with a cluster.
  * `connection/redis-url.ts` documents the URL, and docs/decisions/0027 the keys.
  */
-import { messageOf, RedriveError, systemClock } from "@redrive/core";
-import type { HintListener, Store } from "../../model/store.ts";
-import { timedStore } from "../../model/store-wrappers/timed-store.ts";
-import type { MovableStore } from "../../model/transfer/transfer.ts";
+import { messageOf, quote, RedriveError, systemClock } from "@redrive/core";
+import type { Store } from "../../model/store.ts";
+import { timedStore } from "../../model/store-wrappers.ts";
+import type { MovableStore } from "../../model/transfer.ts";
+import { committer } from "./commit.ts";
 import { type Link, openLink } from "./connection/link.ts";
-import { Receiver } from "./connection/receiver.ts";
 import { addressOf, parseRedisUrl, type RedisTarget } from "./connection/redis-url.ts";
 import { checkSettings } from "./connection/settings.ts";
-import { redisQuery } from "./read/redis-query.ts";
-import { type Keys, keysOf, PARTITIONS } from "./rows/keys.ts";
-import { CLOCK } from "./scripts/node-scripts.ts";
-import { DestinationTable } from "./tables/destination-table.ts";
-import { documentTable } from "./tables/document-table.ts";
-import { dueTable } from "./tables/due-table.ts";
-import { HintTable, lanesOf } from "./tables/hint-table.ts";
-import { nodeTable } from "./tables/node-table.ts";
-import { PolicyTable } from "./tables/policy-table.ts";
-import { redisTransfer } from "./transfer/redis-transfer.ts";
-import { committer } from "./write/commit.ts";
-import { sweeper } from "./write/sweeper.ts";
-import { unusedRows } from "./write/unused-rows.ts";
+import { DestinationTable } from "./destination-table.ts";
+import { documentTable } from "./document-table.ts";
+import { dueTable } from "./due-table.ts";
+import { nodeTable } from "./node-table.ts";
+import { PolicyTable } from "./policy-table.ts";
+import { redisQuery } from "./redis-query.ts";
+import { redisTransfer } from "./redis-transfer.ts";
+import { type Keys, keysOf, LAYOUT, PARTITIONS } from "./rows.ts";
+import { CLOCK, LAYOUT_OF_STORE } from "./scripts/node-scripts.ts";
+import { sweeper } from "./sweeper.ts";
+import { unusedRows } from "./unused-rows.ts";
+import { WakeUps } from "./wake-ups.ts";
 
 /**
  * Connects. Rejects with `INVALID_ARGUMENT` if the settings of a server could lose acknowledged tasks,
@@ -34,46 +33,31 @@ export async function redisStore(url: string): Promise<Store> {
   const link = await openLink(target).catch((error: unknown) => unavailable(target, error));
   try {
     await checkSettings(link, target);
+    await checkLayout(link, target);
   } catch (error) {
     link.close();
     if (error instanceof RedriveError) throw error;
     unavailable(target, error);
   }
   const keys = keysOf(target.prefix);
-  const hints = new HintListeners(link, keys);
-  await hints.start();
-  return timedStore(systemClock, storeOf(link, keys, hints));
+  const wakeUps = new WakeUps(link, keys);
+  await wakeUps.start();
+  return timedStore(systemClock, storeOf(link, keys, wakeUps));
+}
+
+async function checkLayout(link: Link, { prefix }: RedisTarget): Promise<void> {
+  const found = Number(await link.run(LAYOUT_OF_STORE, [keysOf(prefix).control], [String(LAYOUT)]));
+  if (found === LAYOUT) return;
+  const text =
+    found < LAYOUT
+      ? `an older Redrive wrote the Redis store ${quote(prefix)} (layout ${found}, this version knows ${LAYOUT}): run redrive export with that version, and redrive import with this one`
+      : `a newer Redrive wrote the Redis store ${quote(prefix)} (layout ${found}, this version knows ${LAYOUT}): upgrade this one`;
+  throw new RedriveError("INVALID_ARGUMENT", text);
 }
 
 function unavailable(target: RedisTarget, cause: unknown): never {
   const message = `no connection to Redis at ${addressOf(target)}: ${messageOf(cause)}`;
   throw new RedriveError("STORE_UNAVAILABLE", message, { cause });
-}
-
-/** Who listens to the hints of all nodes. The connection for them is made in advance. */
-class HintListeners {
-  readonly #receiver: Receiver;
-  readonly #listeners = new Set<HintListener>();
-
-  constructor(link: Link, { channel }: Keys) {
-    this.#receiver = new Receiver(link, channel, (message) => {
-      const lanes = message === null ? null : lanesOf(message);
-      for (const listener of this.#listeners) listener(lanes);
-    });
-  }
-
-  start(): Promise<void> {
-    return this.#receiver.start();
-  }
-
-  stop(): void {
-    this.#receiver.stop();
-  }
-
-  add(listener: HintListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
 }
 
 /**
@@ -82,32 +66,30 @@ class HintListeners {
  */
 const OVERLAP_ITEMS = 16;
 
-function storeOf(link: Link, keys: Keys, listeners: HintListeners): MovableStore {
+function storeOf(link: Link, keys: Keys, wakeUps: WakeUps): MovableStore {
   const destinations = new DestinationTable(link, keys);
   const policies = new PolicyTable(link, keys);
-  const hints = new HintTable(link, keys);
   const documents = documentTable(link, keys);
-  const publish = hints.publish.bind(hints);
   return {
     exclusive: false,
     overlapItems: OVERLAP_ITEMS,
     partitions: PARTITIONS,
     clock: async () => Number(await link.run(CLOCK, [keys.control], [])),
-    commit: committer({ link, keys, destinations, policies, publish }),
+    commit: committer({ link, keys, destinations, policies, wakeUps }),
     ...dueTable(link, keys),
-    onHint: (listener) => listeners.add(listener),
-    ...nodeTable({ link, keys, destinations, hints }),
+    onWakeUp: (listener) => wakeUps.add(listener),
+    ...nodeTable({ link, keys, destinations, wakeUps }),
     // Engine time follows the clock of the server.
     latestAt: async () => 0,
     ...policies.methods(),
     ...destinations.methods(),
     ...sweeper(link, keys),
-    ...unusedRows({ link, keys, documents }),
+    ...unusedRows({ link, keys, documents, destinations }),
     query: redisQuery({ link, keys, destinations }),
     documents,
     transfer: redisTransfer({ link, keys, destinations, documents }),
     async close() {
-      listeners.stop();
+      wakeUps.stop();
       link.close();
     },
   };

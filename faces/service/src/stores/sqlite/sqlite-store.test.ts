@@ -15,7 +15,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { storeConformance } from "../conformance.testing.ts";
 import { batch, claimFirst, create, dueLanes, TENANT } from "../store.testing.ts";
-import { SCHEMA_VERSION } from "./file/migrations.ts";
+import { SCHEMA_VERSION } from "./file/schema.ts";
 import { sqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-sqlite-"));

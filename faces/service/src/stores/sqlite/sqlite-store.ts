@@ -5,26 +5,27 @@
 import { closeSync, openSync } from "node:fs";
 import { systemClock } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
-import type { MovableStore } from "../../model/transfer/transfer.ts";
-import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
-import { reserveLog } from "./file/log-space.ts";
-import { openLogSync } from "./file/log-sync.ts";
+import type { MovableStore } from "../../model/transfer.ts";
+import { DestinationTable } from "./destination-table.ts";
+import { documentTable, documentWriter } from "./document-table.ts";
+import { dueTable } from "./due-table.ts";
+import {
+  type BatchSize,
+  type Checkpointer,
+  createCheckpointer,
+  openLogSync,
+  reserveLog,
+} from "./file/checkpointer.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Sql } from "./file/sql.ts";
-import { ReadQueue } from "./read/read-queue.ts";
-import { createReader } from "./read/reader.ts";
-import { sqliteQuery } from "./read/sqlite-query.ts";
-import { DestinationTable } from "./tables/destination-table.ts";
-import { documentTable, documentWriter } from "./tables/document-table.ts";
-import { dueTable } from "./tables/due-table.ts";
-import { nodeTable } from "./tables/node-table.ts";
-import { PolicyTable } from "./tables/policy-table.ts";
-import { sqliteTransfer } from "./transfer/sqlite-transfer.ts";
-import { syncedCommit } from "./write/commit.ts";
-import { discarder } from "./write/discard.ts";
-import { sweeper } from "./write/sweeper.ts";
-import { unusedRows } from "./write/unused-rows.ts";
-import { batchWriter } from "./write/writer.ts";
+import { nodeTable } from "./node-table.ts";
+import { PolicyTable } from "./policy-table.ts";
+import { ReadQueue } from "./read-queue.ts";
+import { createReader } from "./reader.ts";
+import { sqliteQuery } from "./sqlite-query.ts";
+import { sqliteTransfer } from "./sqlite-transfer.ts";
+import { discarder, sweeper, unusedRows } from "./sweeper.ts";
+import { batchWriter, syncedCommit } from "./writer.ts";
 
 export interface SqliteOptions {
   /**
@@ -67,7 +68,7 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): MovableS
     exclusive: true,
     partitions: 1,
     clock: async () => systemClock.now(),
-    onHint: () => () => {},
+    onWakeUp: () => ({ follow: () => {}, stop: () => {} }),
     async commit(batch) {
       const result = await commit(batch);
       checkpointer.committed(sizeOf(batch, result));

@@ -12,9 +12,9 @@ import type { StartedTask } from "../../model/batch.ts";
 import { blankDestination } from "../../model/destination-row.ts";
 import type { Store } from "../../model/store.ts";
 import { batch, claimOf, create, settle, T0, TENANT } from "../store.testing.ts";
+import { DestinationTable } from "./destination-table.ts";
 import { createSql } from "./file/sql.ts";
 import { sqliteStore } from "./sqlite-store.ts";
-import { DestinationTable } from "./tables/destination-table.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-unused-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -4,22 +4,25 @@
  */
 
 /** `wave`: items of one batch that use the same key or source are inserted one after the other. */
-export const CREATE_NUMBERS = [
+const CREATE_NUMBERS = [
   ...(["place", "policyVersion", "createdAt", "scheduledAt", "claimVersion"] as const),
   ...(["partition", "wave"] as const),
 ] as const;
 /** `labels`: null, or pairs of a name and a value in JSON. */
-export const CREATE_TEXTS = [
+const CREATE_TEXTS = [
   ...(["taskId", "idempotencyKey", "fingerprint", "policyId", "redrivenFrom"] as const),
   ...(["labels", "payload"] as const),
 ] as const;
 
 /** `attemptNumber`: null if no request was sent. `keepsError`: 1 if the last error stays. */
-export const SETTLE_NUMBERS = [
+const SETTLE_NUMBERS = [
   ...(["claimEpoch", "status", "lane", "nextAttemptAt", "lastDelayMs", "abandonedCount"] as const),
   ...(["attemptNumber", "lastStatus", "keepsError", "wave"] as const),
 ] as const;
-export const SETTLE_TEXTS = ["tenantId", "taskId", "reason", "log", "lastError"] as const;
+/** `claimedBy`: null if the node of the commit has the claim. */
+const SETTLE_TEXTS = [
+  ...(["tenantId", "taskId", "claimedBy", "reason", "log", "lastError"] as const),
+] as const;
 
 /** A function of the SQL expression for a value of item `i`, which is counted from 1. */
 function cellsOf<Name extends string>(

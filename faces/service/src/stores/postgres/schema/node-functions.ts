@@ -1,5 +1,5 @@
 /**
- * Node functions: the exchange that a node makes about once a second: its lease, hints, and its
+ * Node functions: the exchange that a node makes about once a second: its lease and its
  * shares of the limits. Leases are judged by the server's clock, read after all locks were taken.
  */
 import { LATE_REPORT, RETIRED_ROUND } from "../../../model/node-report.ts";
@@ -104,18 +104,14 @@ BEGIN
   )
   SELECT jsonb_agg(jsonb_build_array(c.item, c.own, c.own_capped, c.tokens[1], c.tokens[2],
     c.retry_tokens[1], c.retry_tokens[2], c.others,
-    CASE WHEN d.version > 0 AND d.version <> c.version THEN destination_json(d.destination_id) END))
+    CASE WHEN d.version > 0 AND d.version <> c.version THEN destination_json(d.destination_id)
+      -- What the node knows of a row that is gone may be a pause.
+      WHEN coalesce(d.version, 0) = 0 AND c.version > 0 AND c.version < missing_version()
+        THEN jsonb_build_array(c.tenant_id, c.name, missing_version(), NULL, NULL, 0, 'CLOSED', 0, 0)
+      END))
   INTO granted_shares
   FROM capped c LEFT JOIN destinations d ON d.tenant_id = c.tenant_id AND d.name = c.name;
   RETURN granted_shares;
-END $$;
-
-CREATE FUNCTION hints_for(wanted int[], max_count int) RETURNS jsonb LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN (SELECT coalesce(jsonb_agg(jsonb_build_array(h.hint_id::text, h.partition, h.tenant_id,
-    h.destination, h.lane, h.due_at)), '[]')
-  FROM (SELECT * FROM hints h WHERE h.partition = ANY (wanted) ORDER BY h.hint_id
-    LIMIT max_count) h);
 END $$;
 
 -- Takes the lock of the list of nodes. An exchange of a known node that shares needs it only shared.
@@ -130,7 +126,7 @@ BEGIN
   END IF;
 END $$;
 
-CREATE FUNCTION renew_node(report jsonb, max_hints int) RETURNS jsonb LANGUAGE plpgsql
+CREATE FUNCTION renew_node(report jsonb) RETURNS jsonb LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 SET lock_timeout = 3000
@@ -139,7 +135,6 @@ DECLARE
   me text := report->>'nodeId';
   leaving boolean := (report->>'isLeaving')::boolean;
   wants_all boolean := (report->>'takesAll')::boolean;
-  wanted int[] := ARRAY(SELECT e::int FROM jsonb_array_elements(report->'partitions') e);
   before nodes;
   at bigint;
   takes boolean;
@@ -159,10 +154,6 @@ BEGIN
     takes_all = excluded.takes_all, is_leaving = excluded.is_leaving, round = excluded.round
   WHERE n.round <= excluded.round;
   IF NOT FOUND THEN RAISE EXCEPTION '${LATE_REPORT}' USING ERRCODE = 'RD002'; END IF;
-  IF jsonb_array_length(report->'handledHints') > 0 THEN
-    DELETE FROM hints h WHERE h.hint_id = ANY (
-      ARRAY(SELECT e::bigint FROM jsonb_array_elements_text(report->'handledHints') e));
-  END IF;
   is_taken := EXISTS (SELECT FROM nodes n
     WHERE n.node_id <> me AND n.takes_all AND n.lease_until > at);
   FOR one IN SELECT * FROM jsonb_array_elements(report->'waves') LOOP
@@ -173,7 +164,7 @@ BEGIN
       OR before.takes_all IS DISTINCT FROM takes,
     'nodes', (SELECT coalesce(jsonb_agg(n.node_id ORDER BY n.node_id), '[]') FROM nodes n
       WHERE NOT n.is_leaving AND (n.node_id = me OR n.lease_until > at)),
-    'hints', hints_for(wanted, max_hints), 'shares', granted);
+    'shares', granted);
 END $$;
 
 -- Ends the lease of a node for good: every report that arrives later is too old.

@@ -3,7 +3,7 @@
  * they leave no lock behind that a commit of a node waits for, except the one on the task's own key:
  *
  * - The destination is inserted by a connection of the store, not by the caller's transaction.
- * - Counts and hints have a slot of the transaction, which the next removal of unused rows merges.
+ * - Counts have a slot of the transaction, which the next removal of unused rows merges.
  * - Advisory locks keep the policy and the destination. A removal skips what is locked.
  *
  * Policy and destination are read by the store's connection: in the isolation level REPEATABLE READ, the
@@ -43,11 +43,11 @@ BEGIN
 END $$;
 
 -- Called in the caller's transaction. A failure is returned and changes nothing, so that the caller
--- decides what becomes of the transaction. "batch" has one create and its hint. The function is replaced
--- and not dropped, because users grant it to roles.
-CREATE OR REPLACE FUNCTION enqueue_task(xid text, destination_id int, at bigint, batch jsonb,
-  bytes bytea, notice text)
-RETURNS text LANGUAGE plpgsql SECURITY DEFINER
+-- decides what becomes of the transaction. "batch" has one create, and
+-- the channel of its partition if it is due soon.
+CREATE FUNCTION store_enqueued(xid text, destination_id int, at bigint, batch jsonb, bytes bytea,
+  notice text)
+RETURNS text LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -74,13 +74,30 @@ BEGIN
   END IF;
   PERFORM add_counts(slot, insert_tasks(at, slot, ARRAY[1],
     ROW(ARRAY[destination_id], ARRAY[0])::places, '{}', names, numbers, texts, bodies));
-  PERFORM write_hints(slot, batch->'hints');
-  PERFORM pg_notify(current_schema() || '_hints', notice);
+  IF batch->>'channel' IS NOT NULL THEN
+    PERFORM pg_notify(current_schema() || (batch->>'channel'), notice);
+  END IF;
   RETURN '["created"]';
 EXCEPTION WHEN OTHERS THEN
   RETURN jsonb_build_array('failed', SQLSTATE, SQLERRM)::text;
 END $$;
+`;
 
--- It runs with the rights of its owner: a caller needs no right to the tables, only to this function.
+/**
+ * Beside the tables, and never dropped, because users grant it to roles. It runs with the rights of its
+ * owner: a caller needs no right to the tables, only to this function.
+ */
+export const ENQUEUE_TASK = `
+CREATE FUNCTION enqueue_task(xid text, destination_id int, at bigint, batch jsonb, bytes bytea,
+  notice text)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+  result text;
+BEGIN
+  EXECUTE format('SELECT %I.store_enqueued($1, $2, $3, $4, $5, $6)',
+    current_schema() || '_v' || (batch->>'version')::int)
+  INTO result USING xid, destination_id, at, batch, bytes, notice;
+  RETURN result;
+END $$;
 REVOKE EXECUTE ON FUNCTION enqueue_task FROM PUBLIC;
 `;

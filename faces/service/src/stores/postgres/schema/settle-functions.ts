@@ -30,7 +30,7 @@ $$;
 -- Settles each task at most once; items of the same task have different waves. "found_items": those
 -- whose claim existed. "verdicts": of all of them if wanted, otherwise of those with another status than
 -- the wanted one.
-CREATE FUNCTION settle_wave(at bigint, kept_ms bigint, wants_all boolean, items int[],
+CREATE FUNCTION settle_wave(at bigint, kept_ms bigint, node text, wants_all boolean, items int[],
   ${SETTLE_ARGUMENTS}, OUT found_items int[], OUT verdicts verdict[], OUT made steps)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -41,6 +41,7 @@ BEGIN
     DELETE FROM claimed_tasks c USING unnest(items) i
     WHERE c.tenant_id = ${text("tenantId")} AND c.task_id = ${text("taskId")}
       AND c.claim_epoch = ${number("claimEpoch")}
+      AND c.claimed_by = coalesce(${text("claimedBy")}, node)
     RETURNING c.*, i
   ), found AS MATERIALIZED (
     SELECT g.*, g.attempt_number - (${number("attemptNumber")} IS NULL)::int AS attempts,
@@ -92,7 +93,7 @@ BEGIN
   made := settled.made;
 END $$;
 
-CREATE FUNCTION settle_tasks(at bigint, kept_ms bigint, wants_all boolean, count int,
+CREATE FUNCTION settle_tasks(at bigint, kept_ms bigint, node text, wants_all boolean, count int,
   ${SETTLE_ARGUMENTS}, OUT found_items int[], OUT verdicts verdict[], OUT made steps)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -100,7 +101,7 @@ DECLARE
   one record;
 BEGIN
   FOR current_wave IN 0..last_wave LOOP
-    one := settle_wave(at, kept_ms, wants_all, ARRAY(SELECT i FROM generate_series(1, count) i
+    one := settle_wave(at, kept_ms, node, wants_all, ARRAY(SELECT i FROM generate_series(1, count) i
       WHERE ${number("wave")} = current_wave ORDER BY i), numbers, texts, bodies);
     found_items := found_items || one.found_items;
     verdicts := verdicts || one.verdicts;

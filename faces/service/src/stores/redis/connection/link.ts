@@ -5,9 +5,9 @@
  */
 import { systemClock, systemRandom } from "@redrive/core";
 import type { Cluster, Redis } from "ioredis";
+import { StoreFullError } from "../../../model/store-errors.ts";
 import type { Script } from "../scripts/script.ts";
 import type { RedisTarget } from "./redis-url.ts";
-import type { Arg, Reply } from "./reply.ts";
 
 /** A call of a store takes at most five seconds, and some need two commands in turn. */
 const COMMAND_MS = 4000;
@@ -193,4 +193,64 @@ function countCloses(client: Redis | Cluster): () => number {
     client.on("+node", count);
   } else count(client as Redis);
   return () => closes;
+}
+
+// Reply: what a Redis server answers. Texts are bytes, because bodies are.
+
+export type Reply = null | number | Buffer | readonly Reply[];
+
+/** An argument of a command. */
+type Arg = string | number | Buffer;
+
+export function listOf(reply: Reply): readonly Reply[] {
+  if (Array.isArray(reply)) return reply;
+  throw new Error("the Redis server did not answer with a list");
+}
+
+export function bytesOf(reply: Reply | undefined): Buffer {
+  if (Buffer.isBuffer(reply)) return reply;
+  throw new Error("the Redis server did not answer with bytes");
+}
+
+export function textOf(reply: Reply | undefined): string {
+  return bytesOf(reply).toString();
+}
+
+export function bytesOrNull(reply: Reply | undefined): Buffer | null {
+  return Buffer.isBuffer(reply) ? reply : null;
+}
+
+// Failure: which errors of Redis say that nothing was done because there is no space. All others
+// leave open what was done.
+
+/**
+ * OOM: the memory limit is reached. MISCONF: the log cannot be written, mostly because the disk is
+ * full. The server refuses both before the first write of a script.
+ */
+function isFull(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /^(?:ERR )?(?:OOM|MISCONF)\b|: -?(?:OOM|MISCONF) /u.test(error.message)
+  );
+}
+
+/**
+ * Waits for all parts of a write, so that a later call does not overtake one of them, and then throws
+ * the first error. `mayHaveWritten`: an earlier part of the same write was done.
+ */
+export async function allDone<Result>(
+  parts: readonly Promise<Result>[],
+  mayHaveWritten = false,
+): Promise<readonly Result[]> {
+  const results = await Promise.allSettled(parts);
+  const errors = results.flatMap((one) =>
+    one.status === "rejected" ? [one.reason as unknown] : [],
+  );
+  if (errors.length === 0) {
+    return results.map((one) => (one as PromiseFulfilledResult<Result>).value);
+  }
+  const [first] = errors;
+  const isNothingDone = !mayHaveWritten && errors.length === parts.length && errors.every(isFull);
+  if (!isNothingDone || !(first instanceof Error)) throw first;
+  throw new StoreFullError(first.message, { cause: first });
 }

@@ -31,7 +31,7 @@ export interface RedisTarget {
   readonly settings: "checked" | "trusted";
 }
 
-export interface RedisHost {
+interface RedisHost {
   readonly host: string;
   readonly port: number;
 }

@@ -4,10 +4,10 @@
  */
 import { RedriveError } from "@redrive/core";
 import type { Redis } from "ioredis";
-import type { Link } from "./link.ts";
-import type { RedisTarget } from "./redis-url.ts";
+import { type Link, openLink } from "./link.ts";
+import { parseRedisUrl, type RedisTarget } from "./redis-url.ts";
 
-export interface ServerSettings {
+interface ServerSettings {
   /** host:port */
   readonly address: string;
   readonly version: string;
@@ -18,9 +18,10 @@ export interface ServerSettings {
   readonly config: ServerConfig | null;
 }
 
-export interface ServerConfig {
+interface ServerConfig {
   readonly appendonly: string;
   readonly appendfsync: string;
+  readonly noAppendfsyncOnRewrite: string;
   readonly maxmemoryPolicy: string;
 }
 
@@ -34,7 +35,7 @@ export async function checkSettings(link: Link, target: RedisTarget): Promise<vo
   if (first !== undefined) throw new RedriveError("INVALID_ARGUMENT", first);
 }
 
-export async function readSettings(server: Redis): Promise<ServerSettings> {
+async function readSettings(server: Redis): Promise<ServerSettings> {
   const info = await server.info();
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "mu").exec(info)?.[1] ?? "";
   const { host, port } = server.options;
@@ -58,6 +59,7 @@ async function readConfig(server: Redis): Promise<ServerConfig | null> {
     return {
       appendonly: await get("appendonly"),
       appendfsync: await get("appendfsync"),
+      noAppendfsyncOnRewrite: await get("no-appendfsync-on-rewrite"),
       maxmemoryPolicy: await get("maxmemory-policy"),
     };
   } catch (error) {
@@ -67,7 +69,7 @@ async function readConfig(server: Redis): Promise<ServerConfig | null> {
 }
 
 /** What must change before the server can hold a store. Each names the setting and the repair. */
-export function problemsOf(server: ServerSettings, target: RedisTarget): readonly string[] {
+function problemsOf(server: ServerSettings, target: RedisTarget): readonly string[] {
   const { address, version, config } = server;
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const isOld =
@@ -87,10 +89,10 @@ export function problemsOf(server: ServerSettings, target: RedisTarget): readonl
 function configProblems(config: ServerConfig | null, { durability }: RedisTarget) {
   if (config === null) {
     const check =
-      "check that appendonly is yes, appendfsync is always and maxmemory-policy is noeviction";
+      "check that appendonly is yes, appendfsync is always, no-appendfsync-on-rewrite is no and maxmemory-policy is noeviction";
     return [`does not tell its configuration: ${check}, then add settings=trusted to the URL`];
   }
-  const { appendonly, appendfsync, maxmemoryPolicy } = config;
+  const { appendonly, appendfsync, noAppendfsyncOnRewrite, maxmemoryPolicy } = config;
   const isSynced =
     appendfsync === "always" || (appendfsync === "everysec" && durability === "relaxed");
   const relaxed =
@@ -100,7 +102,35 @@ function configProblems(config: ServerConfig | null, { durability }: RedisTarget
       `has appendonly ${appendonly}, so a crash loses tasks: run CONFIG SET appendonly yes`,
     !isSynced &&
       `has appendfsync ${appendfsync}, so a power loss loses tasks: run CONFIG SET appendfsync always${relaxed}`,
+    noAppendfsyncOnRewrite === "yes" &&
+      durability !== "relaxed" &&
+      "has no-appendfsync-on-rewrite yes, so a power loss while it rewrites its log loses tasks: run CONFIG SET no-appendfsync-on-rewrite no, or accept the loss with durability=relaxed",
     maxmemoryPolicy !== "noeviction" &&
       `has maxmemory-policy ${maxmemoryPolicy}, so it may delete tasks: run CONFIG SET maxmemory-policy noeviction`,
   ];
+}
+
+// Inspect: what an operator must know of the servers of a Redis store, for `redrive doctor`.
+
+export interface RedisReport {
+  /** All masters. */
+  readonly servers: readonly ServerSettings[];
+  /** Why the store cannot be opened. */
+  readonly problems: readonly string[];
+  readonly durability: RedisTarget["durability"];
+  readonly replicas: number;
+}
+
+/** Rejects if there is no connection. Changes nothing. */
+export async function inspectRedis(url: string): Promise<RedisReport> {
+  const target = parseRedisUrl(url);
+  const link = await openLink(target);
+  try {
+    const servers = await Promise.all(link.masters().map(readSettings));
+    const problems = servers.flatMap((server) => problemsOf(server, target));
+    const { durability, replicas } = target;
+    return { servers, problems, durability, replicas };
+  } finally {
+    link.close();
+  }
 }

@@ -25,6 +25,16 @@ end
 /** The current instant of the server, in milliseconds. */
 export const CLOCK = script(NODE_FUNCTIONS, "return now");
 
+/** The layout of the keys, which is now that of ARGV[1] if there was no store. Stores without it had the first. */
+export const LAYOUT_OF_STORE = script(
+  NODE_FUNCTIONS,
+  `
+local key = control .. ':m'
+if redis.call('EXISTS', key) == 0 then redis.call('HSET', key, 'layout', ARGV[1]) end
+return tonumber(redis.call('HGET', key, 'layout') or '1')
+`,
+);
+
 /** Which of the nodes have a lease: 1 or 0 for each. */
 export const HAVE_LEASES = script(
   NODE_FUNCTIONS,
@@ -119,6 +129,16 @@ local function sumOf(others)
   return sum
 end
 
+-- The stored row, unless the node knows it. What the node knows of a row that is gone may be a pause.
+local function newRow(id, known)
+  local stored = redis.call('HGET', control .. ':r', id)
+  if stored then return cmsgpack.unpack(stored)[1] == known and '' or stored end
+  local removed = tonumber(redis.call('HGET', control .. ':m', 'removed') or 0)
+  if known == 0 or known >= removed then return '' end
+  local tenant, name = string.match(id, '^([^\\n]*)\\n(.*)$')
+  return cmsgpack.pack({ removed, 'CLOSED', false, tenant, name, false, 0, 0, 0 })
+end
+
 -- report: destination, version, calls, failures, slowCalls, demand, slots, retrySlots, rate, retryRate.
 local function share(report, nodeId, nodes, isTaken)
   local key = control .. ':sh:' .. report[1]
@@ -137,9 +157,7 @@ local function share(report, nodeId, nodes, isTaken)
   local retryRate = not isTaken and reserve(key, 'r:retries', report[10])
   local keptMs = math.max(${SHARES_MS}, rate and rate[3] or 0, retryRate and retryRate[3] or 0)
   redis.call('PEXPIRE', key, keptMs)
-  local stored = redis.call('HGET', control .. ':r', report[1])
-  local isKnown = not stored or cmsgpack.unpack(stored)[1] == report[2]
-  rows[#rows + 1] = isKnown and '' or stored
+  rows[#rows + 1] = newRow(report[1], report[2])
   return { slots, retrySlots, rate, retryRate, sumOf(others) }
 end
 `;

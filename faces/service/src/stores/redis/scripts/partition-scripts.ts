@@ -1,7 +1,6 @@
 /** Partition scripts: what scripts do in one partition besides commits. Their key is its base. */
-import { RAISE_FUNCTIONS } from "./commit-script.ts";
+import { RAISE_FUNCTIONS, TASK_FUNCTIONS } from "./commit-script.ts";
 import { script } from "./script.ts";
-import { TASK_FUNCTIONS } from "./task-script.ts";
 
 /** Raises versions of destination rows in all given partitions: `[[destination, version], ...]`. */
 export const RAISE_VERSIONS = script(
@@ -11,6 +10,23 @@ raiseAll(cmsgpack.unpack(ARGV[1]))
 return 1
 `,
 );
+
+/**
+ * Forgets versions of rows that were removed: `[[destination, version], ...]`. A higher version is of a
+ * row that was written since.
+ */
+export const DROP_VERSIONS = script(`
+local versions = cmsgpack.unpack(ARGV[1])
+-- The last key is no partition (see run in connection/link.ts).
+for at = 1, #KEYS - 1 do
+  local key = KEYS[at] .. ':v'
+  for _, item in ipairs(versions) do
+    local known = tonumber(redis.call('HGET', key, item[1]) or 0)
+    if known > 0 and known <= item[2] then redis.call('HDEL', key, item[1]) end
+  end
+end
+return 1
+`);
 
 /** How much of `SWEEP` there is to do: `now`, `endedBefore`, `deadBefore`. */
 export const COUNT_EXPIRED = script(`
@@ -28,20 +44,22 @@ local base, limit, removed = KEYS[1], tonumber(ARGV[4]), 0
 
 local function removeEnded(key, before)
   local tasks = call('ZRANGEBYSCORE', key, '-inf', '(' .. before, 'LIMIT', 0, limit - removed)
+  if #tasks == 0 then return end
+  fetch(base, tasks)
   for _, task in ipairs(tasks) do
     local tenant, id = string.match(task, '^([^\\n]*)\\n(.*)$')
-    remove(base, tenant, id, find(base, task))
-    removed = removed + 1
+    remove(base, task, tenant, id, find(base, task))
   end
+  -- They are the first ones.
+  call('ZREMRANGEBYRANK', key, 0, #tasks - 1)
+  removed = removed + #tasks
 end
 
 removeEnded(base .. ':en', ARGV[2])
 removeEnded(base .. ':ex', ARGV[3])
 local keys = call('ZRANGEBYSCORE', base .. ':ke', '-inf', ARGV[1], 'LIMIT', 0, limit - removed)
-for _, key in ipairs(keys) do
-  call('HDEL', base .. ':k', key)
-  call('ZREM', base .. ':ke', key)
-end
+for _, key in ipairs(keys) do later('HDEL', base .. ':k', key) end
+if #keys > 0 then call('ZREMRANGEBYRANK', base .. ':ke', 0, #keys - 1) end
 flush()
 return removed + #keys
 `,
@@ -53,9 +71,11 @@ export const DISCARD = script(
   `
 local base, tenant, removed = KEYS[1], ARGV[1], 0
 for at = 2, #ARGV do
-  local state = find(base, tenant .. '\\n' .. ARGV[at])
+  local task = tenant .. '\\n' .. ARGV[at]
+  local state = find(base, task)
   if state and state[1] == EXHAUSTED then
-    remove(base, tenant, ARGV[at], state)
+    remove(base, task, tenant, ARGV[at], state)
+    later('ZREM', base .. ':ex', task)
     removed = removed + 1
   end
 end
@@ -65,48 +85,25 @@ return removed
 );
 
 /**
- * Lanes that are due before an instant, after a position: `before`, `limit`, and the due time and name
- * of the lane before. Between two calls lanes move, so the position is found by comparing.
+ * Lanes whose first task is due within a time, after a position: `from`, `before`, `limit`, and the due time
+ * and name of the lane before. Between two calls lanes move, so the position is found by comparing.
  */
 export const DUE_LANES = script(`
-local key, before, limit = KEYS[1] .. ':lanes', ARGV[1], tonumber(ARGV[2])
-local first = 0
-if ARGV[3] then
-  local low = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[3])
-  local high = redis.call('ZCOUNT', key, '-inf', ARGV[3])
+local key, from, before, limit = KEYS[1] .. ':lanes', ARGV[1], ARGV[2], tonumber(ARGV[3])
+if ARGV[4] then
+  local low = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[4])
+  local high = redis.call('ZCOUNT', key, '-inf', ARGV[4])
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', key, middle, middle)[1] <= ARGV[4] then
+    if redis.call('ZRANGE', key, middle, middle)[1] <= ARGV[5] then
       low = middle + 1
     else
       high = middle
     end
   end
-  first = low
+  return redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. before, 'WITHSCORES', 'LIMIT', low, limit)
 end
-return redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. before, 'WITHSCORES', 'LIMIT', first, limit)
-`);
-
-/** The first hints of a partition: the lanes, their numbers and due times. */
-export const HINTS = script(`
-local base = KEYS[1]
-local hints = redis.call('ZRANGE', base .. ':hz', 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
-for at = 1, #hints, 2 do
-  hints[#hints + 1] = redis.call('HGET', base .. ':hd', hints[at])
-end
-return hints
-`);
-
-/** Removes hints, unless a newer one has replaced them: pairs of a lane and its number. */
-export const REMOVE_HINTS = script(`
-local base = KEYS[1]
-for at = 1, #ARGV, 2 do
-  if redis.call('ZSCORE', base .. ':hz', ARGV[at]) == ARGV[at + 1] then
-    redis.call('ZREM', base .. ':hz', ARGV[at])
-    redis.call('HDEL', base .. ':hd', ARGV[at])
-  end
-end
-return 1
+return redis.call('ZRANGEBYSCORE', key, from, '(' .. before, 'WITHSCORES', 'LIMIT', 0, limit)
 `);
 
 /** The counts by status and the first due time of destinations: the tenant, then the names. */

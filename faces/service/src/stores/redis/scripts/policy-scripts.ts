@@ -46,7 +46,8 @@ return 1
 
 /**
  * What partitions must know of policies: `[epoch, newest, removedUpTo]` of each, false for one that
- * does not exist, 1 for one that is being removed. A removal that was not finished in time is void.
+ * does not exist. A removal that has not ended is void from then on: a task is about to use the policy,
+ * and nobody waits for a remover that has crashed.
  */
 export const READ_POLICIES = script(
   POLICY_FUNCTIONS,
@@ -54,17 +55,11 @@ export const READ_POLICIES = script(
 local results = {}
 for at, policy in ipairs(ARGV) do
   local entry = get(policy)
-  if entry and entry[4] > nowMs() then
-    results[at] = 1
-  elseif entry then
-    if entry[4] > 0 then
-      entry[1], entry[4] = nextEpoch(), 0
-      set(policy, entry)
-    end
-    results[at] = { entry[1], entry[2], entry[3] }
-  else
-    results[at] = false
+  if entry and entry[4] > 0 then
+    entry[1], entry[4] = nextEpoch(), 0
+    set(policy, entry)
   end
+  results[at] = entry and { entry[1], entry[2], entry[3] }
 end
 return cmsgpack.pack(results)
 `,
@@ -84,7 +79,7 @@ return entry[1]
 
 /**
  * Ends a removal: `policy`, `epoch`, the instant of the removal, or an empty text for an inline policy,
- * which is deleted. Returns 1, or 0 if it took too long and is void.
+ * which is deleted. Returns 1, or 0 if it is void: it took too long, or a create needs the policy.
  */
 export const END_REMOVAL = script(
   POLICY_FUNCTIONS,
@@ -109,19 +104,6 @@ if removedAt == '' then
   redis.call('ZREM', control .. ':px', policy)
 else
   set(policy, { entry[1], entry[2], entry[2], 0 })
-end
-return 1
-`,
-);
-
-/** Gives up a removal: `policy`, `epoch`. `READ_POLICIES` then returns an entry with a newer epoch. */
-export const ABORT_REMOVAL = script(
-  POLICY_FUNCTIONS,
-  `
-local entry = get(ARGV[1])
-if entry and entry[1] == tonumber(ARGV[2]) then
-  entry[1], entry[4] = nextEpoch(), 0
-  set(ARGV[1], entry)
 end
 return 1
 `,

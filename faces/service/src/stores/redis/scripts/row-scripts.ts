@@ -2,7 +2,8 @@
  * Row scripts: destination rows and documents. Their key is that of all data without a partition.
  * There, `:r` holds the rows by tenant and name; `:rn:TENANT` the names, `:ro:TENANT` those whose
  * circuit is not closed, `:rp:TENANT` those that are paused; `:ru` the versions that may not have
- * reached all partitions yet, by the instant of their write. `:doc:KIND` and `:dl:KIND` hold documents
+ * reached all partitions yet, by the instant of their write. `removed` of `:m` is the highest version of
+ * the rows that were removed: every later row has a version above it. `:doc:KIND` and `:dl:KIND` hold documents
  * and their order.
  */
 import { script } from "./script.ts";
@@ -13,6 +14,10 @@ local control = KEYS[1]
 local function nowMs()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function lastRemoved()
+  return tonumber(redis.call('HGET', control .. ':m', 'removed') or 0)
 end
 
 local function mark(key, name, isMember)
@@ -29,7 +34,7 @@ end
 
 /**
  * Writes each row over the version before it. Returns at each index an empty text, or the stored row
- * that refused the write; 0 if none is stored.
+ * that refused the write; if none is stored, the version that a destination without a row has.
  */
 export const WRITE_ROWS = script(
   ROW_FUNCTIONS,
@@ -39,13 +44,13 @@ for at, packed in ipairs(ARGV) do
   local row = cmsgpack.unpack(packed)
   local id = row[4] .. '\\n' .. row[5]
   local stored = redis.call('HGET', control .. ':r', id)
-  local version = stored and cmsgpack.unpack(stored)[1] or 0
+  local version = stored and cmsgpack.unpack(stored)[1] or lastRemoved()
   if version == row[1] - 1 then
     write(id, row, packed)
     redis.call('ZADD', control .. ':ru', nowMs(), id .. '\\n' .. row[1])
     results[at] = ''
   else
-    results[at] = stored or 0
+    results[at] = stored or version
   end
 end
 return results
@@ -55,7 +60,8 @@ return results
 /**
  * Reads rows: pairs of a destination and the highest version that a partition knows. A higher version
  * there than here can only be left from before this server lost writes. The row then gets a version
- * that is higher still, so that all nodes read it again.
+ * that is higher still, so that all nodes read it again. If no row is stored, a version up to that of the
+ * last removed row is a remainder: the reply is then the version that a destination without a row has.
  */
 export const READ_ROWS = script(
   ROW_FUNCTIONS,
@@ -64,17 +70,62 @@ local rows = {}
 for at = 1, #ARGV, 2 do
   local id, known = ARGV[at], tonumber(ARGV[at + 1])
   local stored = redis.call('HGET', control .. ':r', id)
-  local tenant, name = string.match(id, '^([^\\n]*)\\n(.*)$')
-  local row = stored and cmsgpack.unpack(stored)
-    or { 0, 'CLOSED', false, tenant, name, false, 0, 0, 0 }
-  if row[1] < known then
-    row[1] = known + 1
-    stored = cmsgpack.pack(row)
-    write(id, row, stored)
+  if not stored and known <= lastRemoved() then
+    rows[#rows + 1] = lastRemoved()
+  else
+    local tenant, name = string.match(id, '^([^\\n]*)\\n(.*)$')
+    local row = stored and cmsgpack.unpack(stored)
+      or { 0, 'CLOSED', false, tenant, name, false, 0, 0, 0 }
+    if row[1] < known then
+      row[1] = known + 1
+      stored = cmsgpack.pack(row)
+      write(id, row, stored)
+    end
+    rows[#rows + 1] = stored
   end
-  rows[#rows + 1] = stored
 end
 return rows
+`,
+);
+
+/**
+ * Removes rows that have these versions: pairs of a destination and a version. One that may not have
+ * reached all partitions stays. Returns 1 or 0 for each.
+ */
+export const REMOVE_ROWS = script(
+  ROW_FUNCTIONS,
+  `
+local removed = {}
+for at = 1, #ARGV, 2 do
+  local id, version = ARGV[at], tonumber(ARGV[at + 1])
+  local stored = redis.call('HGET', control .. ':r', id)
+  local row = stored and cmsgpack.unpack(stored)
+  local isSettled = not redis.call('ZSCORE', control .. ':ru', id .. '\\n' .. ARGV[at + 1])
+  if row and row[1] == version and isSettled then
+    redis.call('HDEL', control .. ':r', id)
+    for _, kind in ipairs({ ':rn:', ':ro:', ':rp:' }) do
+      redis.call('ZREM', control .. kind .. row[4], row[5])
+    end
+    redis.call('HSET', control .. ':m', 'removed', math.max(lastRemoved(), version))
+    removed[#removed + 1] = 1
+  else
+    removed[#removed + 1] = 0
+  end
+end
+return removed
+`,
+);
+
+/** Which versions in a partition are of rows that were removed: pairs as above. Returns 1 or 0 for each. */
+export const ARE_REMAINDERS = script(
+  ROW_FUNCTIONS,
+  `
+local found = {}
+for at = 1, #ARGV, 2 do
+  local hasRow = redis.call('HEXISTS', control .. ':r', ARGV[at]) == 1
+  found[#found + 1] = not hasRow and tonumber(ARGV[at + 1]) <= lastRemoved() and 1 or 0
+end
+return found
 `,
 );
 

@@ -2,10 +2,11 @@
  * Transfer scripts: add rows that were moved from another store, as they are. Each one adds all of its
  * rows, or none: then it returns the text of the first row that it cannot add.
  */
+
+import { TASK_FUNCTIONS } from "./commit-script.ts";
 import { POLICY_FUNCTIONS } from "./policy-scripts.ts";
 import { ROW_FUNCTIONS } from "./row-scripts.ts";
 import { script } from "./script.ts";
-import { TASK_FUNCTIONS } from "./task-script.ts";
 
 /** In a partition: lists of tenant, id, state, head, body, fingerprint, expiresAt. */
 export const RESTORE_TASKS = script(

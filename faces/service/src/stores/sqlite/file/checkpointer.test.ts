@@ -11,8 +11,7 @@ import type { Store } from "../../../model/store.ts";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
 import { batch, create, TENANT } from "../../store.testing.ts";
 import { sqliteStore } from "../sqlite-store.ts";
-import { CHECKPOINT_PAGES } from "./checkpointer.ts";
-import { RESERVED_BYTES } from "./log-space.ts";
+import { CHECKPOINT_PAGES, RESERVED_BYTES } from "./checkpointer.ts";
 import { createSql } from "./sql.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-checkpoint-"));

@@ -1,16 +1,9 @@
 /**
- * Checkpointer: copies committed pages from the write-ahead log into the database on a worker
- * thread, and syncs the database there, because both would block the main thread for milliseconds.
- *
- * The log restarts from its beginning only when every page has been copied, and the writer adds
- * pages meanwhile. The writer copies those few pages itself, which takes longer than a commit: it
- * syncs the log and the database. So the thread copies several times before the log must restart.
- * If the writer waited for the thread instead, every commit of that time would be late by as long as
- * the operating system takes to run the thread.
+ * Checkpointer: copies the log into the database file beside the writer, syncs it, and reserves its space.
  */
+import { closeSync, fdatasync, fstatSync, openSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import { IOERR_FSYNC } from "./log-sync.ts";
 
 /**
  * Pages of the log that trigger a checkpoint: 2 MiB. A smaller log copies a page that changes often
@@ -18,8 +11,96 @@ import { IOERR_FSYNC } from "./log-sync.ts";
  */
 export const CHECKPOINT_PAGES = 512;
 
+// Log sync: makes committed transactions durable with an fsync of the write-ahead log. It runs on a
+// thread of Node's pool, so the event loop continues meanwhile. The caller reports a result only after
+// the sync that follows its commit.
+
+/** SQLite's code for a failed fsync. */
+const IOERR_FSYNC = 1034;
+
+export interface LogSync {
+  /**
+   * Resolves once everything is durable that was committed before the call. Rejects with SQLite's
+   * error for a failed fsync; then the content of the disk is unknown.
+   */
+  sync(): Promise<void>;
+  /** Resolves once no sync runs. */
+  close(): Promise<void>;
+}
+
+/**
+ * The log is never replaced while the database is open, only overwritten. SQLite locks other files,
+ * so closing this descriptor drops no lock.
+ */
+export function openLogSync(file: string): LogSync {
+  const log = openSync(`${file}-wal`, "r+");
+  const running = new Set<Promise<void>>();
+
+  return {
+    async sync() {
+      const syncing = syncOnThread(log);
+      running.add(syncing);
+      try {
+        await syncing;
+      } finally {
+        running.delete(syncing);
+      }
+    },
+    async close() {
+      await Promise.allSettled(running);
+      closeSync(log);
+    },
+  };
+}
+
+function syncOnThread(log: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fdatasync(log, (error) => (error === null ? resolve() : reject(failedSync(error))));
+  });
+}
+
+function failedSync(cause: Error): Error {
+  return Object.assign(new Error(cause.message, { cause }), { errcode: IOERR_FSYNC });
+}
+
+// Log space: reserves space for the write-ahead log when a service opens a file. An fsync of a file that
+// has grown must also write the file's new size and block map, which takes about half as long
+// again. A log that is as large as it ever gets is only overwritten.
+
+/** A page of the log: a page of the database and its header. */
+const LOG_PAGE_BYTES = 4096 + 24;
+
+/** The log grows beyond the threshold while the checkpoint runs. */
+export const RESERVED_BYTES = 2 * CHECKPOINT_PAGES * LOG_PAGE_BYTES;
+
+/**
+ * Appends zeros, which SQLite ignores: a page of the log counts only with a valid checksum. Best
+ * effort: on a full disk the log grows with the commits, as it would without this. No lock is lost,
+ * because SQLite locks other files than the log. Call it while nobody writes.
+ */
+export function reserveLog(file: string): void {
+  try {
+    const log = openSync(`${file}-wal`, "r+");
+    const { size } = fstatSync(log);
+    const missing = RESERVED_BYTES - size;
+    if (missing > 0) writeSync(log, new Uint8Array(missing), 0, missing, size);
+    fdatasync(log, () => closeSync(log));
+  } catch {
+    // Without the space, commits are slower and nothing else changes.
+  }
+}
+
+// Checkpointer: copies committed pages from the write-ahead log into the database on a worker
+// thread, and syncs the database there, because both would block the main thread for milliseconds.
+//
+// The log restarts from its beginning only when every page has been copied, and the writer adds
+// pages meanwhile. The writer copies those few pages itself, which takes longer than a commit: it
+// syncs the log and the database. So the thread copies several times before the log must restart.
+// If the writer waited for the thread instead, every commit of that time would be late by as long as
+// the operating system takes to run the thread.
+
 /** Pages of the log from which on it restarts: 8 MiB. Until then only the thread copies. */
-export const RESTART_PAGES = 4 * CHECKPOINT_PAGES;
+const RESTART_PAGES = 4 * CHECKPOINT_PAGES;
 
 /** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
 export const MAX_LOG_PAGES = 16 * CHECKPOINT_PAGES;
@@ -96,7 +177,7 @@ export interface Checkpointer {
   close(): Promise<void>;
 }
 
-export interface CheckpointerParts {
+interface CheckpointerParts {
   readonly file: string;
   /** An open descriptor of the database. */
   readonly descriptor: number;

@@ -5,8 +5,7 @@
  */
 import { KEY_RETENTION_MS } from "../../../model/store.ts";
 import { openFile, openForCheck } from "./open.ts";
-import { firstValue } from "./query.ts";
-import type { Database } from "./sql.ts";
+import { type Database, firstValue } from "./sql.ts";
 
 /** The latest stored instant. Commits do not write `now`, so the newest task counts too. */
 export const LATEST_AT_QUERY = `SELECT max(

@@ -4,7 +4,7 @@
  */
 import { openForCheck } from "./open.ts";
 
-export interface FileDocument {
+interface FileDocument {
   readonly kind: "policy" | "destination";
   /** For example: destination shop of tenant acme. */
   readonly title: string;

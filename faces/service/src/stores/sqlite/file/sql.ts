@@ -2,11 +2,15 @@
  * SQL: the only writing connection, its prepared statements and its transactions. After SQLite
  * reports that the file is unreliable, every further use is rejected.
  */
-import { StoreBrokenError } from "../../../model/store-errors.ts";
+
+import { messageOf } from "@redrive/core";
+import {
+  StoreBrokenError,
+  StoreFullError,
+  StoreRefusedError,
+} from "../../../model/store-errors.ts";
 import type { Database, Statement } from "./database.ts";
-import { storeError, transactionError } from "./failure.ts";
 import type { Ledger } from "./ledger.ts";
-import { numberedCommits } from "./numbered-commits.ts";
 
 export type { Database, Statement } from "./database.ts";
 
@@ -57,7 +61,7 @@ export interface Sql {
   fail(error: unknown): unknown;
 }
 
-export interface LaterSynced<T> {
+interface LaterSynced<T> {
   readonly result: T;
   recordSync(): void;
 }
@@ -146,4 +150,141 @@ function syncSwitch(database: Database): (isSynced: boolean) => void {
     database.exec(isSynced ? COMMIT_WITH_SYNC : COMMIT_WITHOUT_SYNC);
     current = isSynced;
   };
+}
+
+// Query: reads single values while a file is opened and checked. The driver has no way to finalize a
+// prepared statement, and a connection with one stays open after `close()` until it is garbage
+// collected, together with its locks. So these reads use none.
+
+/** The first value of the first row; undefined if there is no row, null for NULL. */
+export function firstValue(database: Database, query: string): unknown {
+  return firstColumn(database, query)[0];
+}
+
+/** The first column of all rows. */
+export function firstColumn(database: Database, query: string): readonly unknown[] {
+  const found: unknown[] = [];
+  database.function("redrive_found", (value: unknown) => {
+    found.push(value);
+    return null;
+  });
+  database.exec(`WITH rows(value) AS (${query}) SELECT redrive_found(value) FROM rows`);
+  return found;
+}
+
+// Failure: classifies errors of SQLite. A full disk breaks nothing and may be temporary. After an
+// I/O error, above all a failed fsync, the content of the disk is unknown. Nothing may be
+// acknowledged then, so the store reports itself broken and the process must restart.
+
+/** Primary result codes, https://sqlite.org/rescode.html. */
+const ERROR = 1;
+const BUSY = 5;
+const READONLY = 8;
+const IOERR = 10;
+const CORRUPT = 11;
+const FULL = 13;
+const CANTOPEN = 14;
+const TOOBIG = 18;
+const CONSTRAINT = 19;
+const MISMATCH = 20;
+const MISUSE = 21;
+const RANGE = 25;
+const NOTADB = 26;
+
+/** The primary code of a SQLite error; 0 for any other error. */
+export function sqliteCode(error: unknown): number {
+  const code = (error as { readonly errcode?: unknown } | null)?.errcode;
+  return typeof code === "number" ? code & 0xff : 0;
+}
+
+export function isBusy(error: unknown): boolean {
+  return sqliteCode(error) === BUSY;
+}
+
+/** The error to throw for an error of SQLite. */
+export function storeError(file: string, error: unknown): unknown {
+  const text = messageOf(error);
+  switch (sqliteCode(error)) {
+    case BUSY: {
+      const fix = "end its transaction; Redrive tries again";
+      return new Error(`another program is writing to ${file}: ${fix}`, {
+        cause: error,
+      });
+    }
+    case FULL:
+      return new StoreFullError(`no space left for ${file}: ${text}`, { cause: error });
+    case READONLY:
+    case IOERR:
+    case CORRUPT:
+    case CANTOPEN:
+      return new StoreBrokenError(`${file} failed, restart the process: ${text}`, { cause: error });
+    case NOTADB: {
+      const fix = "give Redrive a separate file, or restore it from a backup";
+      return new StoreBrokenError(`${file} is not a database: ${fix}`, { cause: error });
+    }
+    default:
+      return error;
+  }
+}
+
+/** The content of a statement is the cause, so it would fail again. */
+const REFUSALS: ReadonlySet<number> = new Set([ERROR, TOOBIG, CONSTRAINT, MISMATCH, MISUSE, RANGE]);
+
+/**
+ * The error to throw for an error inside a transaction that was rolled back. An error of our own
+ * code, for example for a value that cannot be bound, has no code of SQLite.
+ */
+function transactionError(file: string, error: unknown): unknown {
+  const translated = storeError(file, error);
+  if (translated !== error) return translated;
+  const code = sqliteCode(error);
+  if (code !== 0 && !REFUSALS.has(code)) return error;
+  const text = messageOf(error);
+  return new StoreRefusedError(`${file} refuses an item: ${text}`, { cause: error });
+}
+
+// Numbered commits: gives each commit the next number, in the same transaction, and records the
+// number in the ledger once the commit is durable.
+
+interface NumberedCommits {
+  /** Commits, and returns the number of the last commit. */
+  commit(): number;
+  commitUncounted(): void;
+  /** The commit with this number and all before it are durable. */
+  record(number: number): void;
+}
+
+/** Without a ledger, nothing is counted. */
+function numberedCommits(database: Database, ledger: Ledger | undefined): NumberedCommits {
+  const commit = database.prepare("COMMIT");
+  const commitUncounted = () => void commit.get();
+  if (ledger === undefined) {
+    const commitFirst = () => {
+      commit.get();
+      return 0;
+    };
+    return { commit: commitFirst, commitUncounted, record: () => {} };
+  }
+  const setNumber = database.prepare("UPDATE meta SET value = ? WHERE name = 'commit'");
+  const getChanges = database.prepare("SELECT total_changes()");
+  getChanges.setReturnArrays(true);
+  const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
+  let known = countChanges();
+  let last = ledger.commit;
+
+  /** A transaction that changed nothing gets no number, because it would need an fsync for it. */
+  function commitNext(): number {
+    const changes = countChanges();
+    if (changes === known) {
+      commit.get();
+      return last;
+    }
+    setNumber.get(last + 1);
+    known = changes + 1;
+    commit.get();
+    last++;
+    return last;
+  }
+
+  return { commit: commitNext, commitUncounted, record: (number) => ledger.record(number) };
 }

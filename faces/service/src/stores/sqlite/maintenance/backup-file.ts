@@ -9,14 +9,19 @@ import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
-import { copyStatement, finishCopy, partOf, startCopy } from "../file/copy-file.ts";
-import { storeError } from "../file/failure.ts";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { damaged, findLoss, readState } from "../file/file-state.ts";
 import { readLedger } from "../file/ledger.ts";
-import { assertOwn } from "../file/owner.ts";
-import { firstValue } from "../file/query.ts";
-import type { Database } from "../file/sql.ts";
+import {
+  assertOwn,
+  copyStatement,
+  damaged,
+  findLoss,
+  finishCopy,
+  partOf,
+  readState,
+  startCopy,
+} from "../file/open.ts";
+import { type Database, firstValue, storeError } from "../file/sql.ts";
 
 export interface Backup {
   readonly file: string;

@@ -3,7 +3,7 @@
  * small ones. The file is not changed. No other process may use it meanwhile.
  */
 import { openForCheck } from "../file/open.ts";
-import { firstColumn } from "../file/query.ts";
+import { firstColumn } from "../file/sql.ts";
 
 /** The problems that SQLite reports; empty if there are none. Throws like opening the file. */
 export function checkSqliteFile(file: string): readonly string[] {

@@ -5,14 +5,19 @@
 import { copyFileSync, existsSync, renameSync, statSync } from "node:fs";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
-import { storeError } from "../file/failure.ts";
-import { assertUnused, closeUntouched, lockFile } from "../file/file-lock.ts";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { findLoss, newIdentity, readState, setState } from "../file/file-state.ts";
 import { type LedgerEntry, ledgerPath, readLedger, writeLedger } from "../file/ledger.ts";
-import { assertOwn } from "../file/owner.ts";
-import { firstColumn, firstValue } from "../file/query.ts";
-import type { Database } from "../file/sql.ts";
+import {
+  assertOwn,
+  assertUnused,
+  closeUntouched,
+  findLoss,
+  lockFile,
+  newIdentity,
+  readState,
+  setState,
+} from "../file/open.ts";
+import { type Database, firstColumn, firstValue, storeError } from "../file/sql.ts";
 import { freeName } from "./restore-file.ts";
 
 export interface FileReport {

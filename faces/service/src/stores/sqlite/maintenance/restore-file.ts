@@ -6,11 +6,17 @@ import { existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
-import { copyTo, syncFile } from "../file/copy-file.ts";
-import { assertUnused, closeUntouched, lockFile } from "../file/file-lock.ts";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { newIdentity, setState } from "../file/file-state.ts";
 import { ledgerPath, syncFolder, writeLedger } from "../file/ledger.ts";
+import {
+  assertUnused,
+  closeUntouched,
+  copyTo,
+  lockFile,
+  newIdentity,
+  setState,
+  syncFile,
+} from "../file/open.ts";
 import { type Backup, readBackup } from "./backup-file.ts";
 
 export interface Restored {
@@ -20,7 +26,7 @@ export interface Restored {
   readonly kept: string | null;
 }
 
-export interface RestoreOptions {
+interface RestoreOptions {
   /** Replaces an existing store. Its files are kept. */
   readonly force?: boolean;
 }

@@ -1,2 +1,0 @@
-/** Scope: the name under which tracers and meters are created. */
-export const SCOPE = "redrive";

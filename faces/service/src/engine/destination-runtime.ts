@@ -1,0 +1,534 @@
+/**
+ * Destination runtime: a destination as this node sees it: its row in the store, the admission to
+ * its guards, and its lanes. Core's `Admission` runs the guards. The pause, the gate and the circuit
+ * are columns of the row, which all nodes share, and a claim names the version of the row that this
+ * node knows.
+ */
+import {
+  type AdmissionRequest,
+  adoptBreaker,
+  type Breaker,
+  BudgetShare,
+  classifyOutcome,
+  concurrencyOutcomeOf,
+  createConcurrency,
+  createGuards,
+  FleetAdmission,
+  type FleetShare,
+  type Gates,
+  type GuardOptions,
+  type Guards,
+  guardOptionsOf,
+  type HoldReason,
+  medianMs,
+  NO_SHARE,
+  type Outcome,
+  type Permit,
+  type Policy,
+  type Random,
+  type ReservedTokens,
+  rampUp,
+  recheckPermit,
+  replaceGuards,
+  retryGates,
+  type SharedBudget,
+  skipGateRamp,
+} from "@redrive/core";
+import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
+import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import type { DestinationReport, DestinationShare } from "../model/node-report.ts";
+import {
+  DEFAULT_DESTINATION,
+  READ_DEFAULTS,
+  type Reading,
+  readDestination,
+  type ServiceDestination,
+} from "../model/stored-documents.ts";
+import type { DocumentName } from "./events.ts";
+import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
+import { decodeGuards, encodeGuards } from "./guard-codec.ts";
+import { createLanes, earliestDueAt, type Lanes, type WaitingLane } from "./lanes.ts";
+import { LimitHistory } from "./limit-history.ts";
+
+/** A lane of a destination of this node. */
+export type DestinationLane = WaitingLane<DestinationRuntime>;
+
+/** Tasks wait at every guard. A claim is made before its task is known, at the usual price. */
+const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false };
+const RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: false };
+const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: true };
+
+export class DestinationRuntime {
+  readonly tenantId: string;
+  readonly name: string;
+  readonly lanes: Lanes<DestinationRuntime> = createLanes<DestinationRuntime>(this);
+  readonly #random: Random;
+  readonly #createdAt: number;
+
+  /** The row as last read or written. */
+  row: DestinationRow;
+  document: ServiceDestination = DEFAULT_DESTINATION;
+  /** How the document was read. While it is unreadable, every task here is held. */
+  reading: Reading<ServiceDestination> = READ_DEFAULTS;
+  #admission: FleetAdmission | undefined;
+  /** Guard state that an earlier process saved, until the row is known and the guards exist. */
+  #savedText: string | undefined;
+  /** For `GuardSaver`: whether the guard state is to be saved, and when it was saved last. */
+  isSavePending = false;
+  savedAt = 0;
+  /** The instant and the number of its last turn in the scheduler. */
+  turnAt = 0;
+  turn = 0;
+  /** The store may hold guard state of it. */
+  hasSavedGuards = false;
+  /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
+  users = 0;
+  /** When a permit was last requested or an attempt ended. */
+  usedAt: number;
+  readonly limits = new LimitHistory();
+  readonly fleetState: FleetState;
+  readonly #fleet: FleetView<DestinationRuntime>;
+  /** The tenant's share of the retry budget of the whole service. */
+  readonly #serviceBudget: BudgetShare | undefined;
+  /** Until when the probe of a half-open breaker keeps other nodes out. */
+  #probeUntil = 0;
+  /** The generation of the breaker that the announcement is for. */
+  #probeOf = 0;
+
+  /** `serviceBudget`: the retry budget of the whole service; undefined: none. */
+  constructor(
+    random: Random,
+    key: { tenantId: string; name: string },
+    now: number,
+    serviceBudget: SharedBudget | undefined,
+    fleet: FleetView<DestinationRuntime> = ALONE,
+  ) {
+    this.#fleet = fleet;
+    this.fleetState = new FleetState(fleet);
+    this.#serviceBudget = serviceBudget && new BudgetShare(serviceBudget, key.tenantId);
+    this.tenantId = key.tenantId;
+    this.name = key.name;
+    this.#random = random;
+    this.row = blankDestination(key.tenantId, key.name);
+    this.#createdAt = now;
+    this.usedAt = now;
+  }
+
+  /** Created on first use, so ten thousand destinations that only wait cost little. */
+  get admission(): FleetAdmission {
+    this.#admission ??= this.#createAdmission();
+    return this.#admission;
+  }
+
+  #createAdmission(): FleetAdmission {
+    const guards = this.#createGuards(this.#createdAt);
+    const { retryAfterGate } = this.document;
+    const admission = new FleetAdmission(guards, retryAfterGate, this.#random, this.#serviceBudget);
+    if (!this.#fleet.takesAll) admission.share = this.#firstShare();
+    return admission;
+  }
+
+  /**
+   * The nodes share its limits through the store, because someone has set them. Of the default limits,
+   * each node uses an equal part by itself: most destinations have no others, and a fleet has thousands.
+   */
+  get isShared(): boolean {
+    return this.row.document !== null;
+  }
+
+  /** Another node may end the last hold: by its change of the row, or by a retry that it does not need. */
+  get awaitsOthers(): boolean {
+    return ["pause", "circuit-open", "retry-budget"].includes(this.heldBy);
+  }
+
+  /** What the node may use without having asked. */
+  #firstShare(): FleetShare {
+    return this.isShared ? NO_SHARE : this.fleetState.partOfDefaults(this.document);
+  }
+
+  get delivery(): DeliverySettings {
+    return this.document.delivery;
+  }
+
+  get guards(): Guards {
+    return this.admission.guards;
+  }
+
+  #createGuards(now: number): Guards {
+    const options = guardOptionsOf(this.document);
+    const guards =
+      this.#savedText === undefined
+        ? createGuards(options, now)
+        : decodeGuards(options, this.#savedText, now);
+    this.fleetState.shareBudget(guards, options, now);
+    return guards;
+  }
+
+  /** Follows changes of the fleet: other nodes, another part of the retry budget. */
+  followFleet(now: number): void {
+    const admission = this.#admission;
+    if (admission === undefined) return;
+    this.fleetState.shareBudget(admission.guards, this.document, now);
+    if (this.#fleet.takesAll) admission.share = undefined;
+    else if (!this.isShared || admission.share === undefined) admission.share = this.#firstShare();
+  }
+
+  /** The tokens of a rate that were reserved for this node. */
+  get reserved(): readonly ReservedTokens[] {
+    return this.#admission?.share?.rate ?? [];
+  }
+
+  /** The store may give what the node does not want to others before this node gets the response. */
+  limitShare({ slots, retrySlots }: DestinationReport): void {
+    const { share } = this.admission;
+    if (share === undefined || !this.isShared) return;
+    this.admission.share = {
+      slots: Math.min(share.slots, slots?.wanted ?? share.slots),
+      retrySlots: Math.min(share.retrySlots, retrySlots?.wanted ?? share.retrySlots),
+      rate: share.rate,
+    };
+  }
+
+  /** Applies the node's new share of the limits, and what other nodes have seen. */
+  applyShare(
+    share: DestinationShare,
+    report: DestinationReport,
+    fleetShare: FleetShare,
+    now: number,
+  ): void {
+    const { admission } = this;
+    this.fleetState.record(share, report, this.document.retryBudget, now);
+    if (this.isShared && !this.#fleet.takesAll) admission.share = fleetShare;
+    admission.lacksShare = false;
+    admission.setOthers(share.others, admission.guards.breaker, now);
+  }
+
+  /** Continues with the guard state that an earlier process saved, unless the guards exist. */
+  restoreGuards(text: string): void {
+    this.hasSavedGuards = true;
+    if (this.#admission === undefined) this.#savedText = text;
+  }
+
+  /** The guard state to save. Until the row is known, the state that was saved before stays. */
+  savedGuards(): string {
+    return this.#savedText ?? encodeGuards(this.guards);
+  }
+
+  /** The saved guard state is older than the guards of this node, which are in use. */
+  get isSavedObsolete(): boolean {
+    return this.hasSavedGuards && this.#savedText === undefined;
+  }
+
+  /**
+   * Not used since `at`, nothing waits here, and a new one would behave the same: it has no document
+   * and no pause, its circuit is closed, and its limit is at least half of the initial limit.
+   */
+  isIdleSince(at: number): boolean {
+    const { row } = this;
+    if (this.users > 0 || this.usedAt > at || this.isSavePending) return false;
+    if (row.document !== null || row.pausedAt !== null) return false;
+    const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
+    if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
+    if (earliestDueAt(this.lanes) < Number.POSITIVE_INFINITY) return false;
+    return areLikeNew(this.#admission?.guards ?? {}, at);
+  }
+
+  /** For reports about the document. */
+  get documentName(): DocumentName {
+    return { kind: "destination", tenantId: this.tenantId, name: this.name };
+  }
+
+  /**
+   * A permit for one attempt. Undefined if a guard holds it; `heldBy` and `readyAt` are then set. It
+   * gets its token of a rate from `maySend`, within about `aheadMs`.
+   */
+  takePermit(isRetry: boolean, now: number, aheadMs = 0): Permit | undefined {
+    this.usedAt = now;
+    const { breaker } = this.guards;
+    if (this.fleetState.isBudgetOutdated) this.followFleet(now);
+    const permit = this.admission.enter(this.#requestFor(isRetry), breaker, now, aheadMs);
+    if (!this.#fleet.takesAll && (this.isShared || (permit === undefined && this.awaitsOthers))) {
+      this.#fleet.recordUse(this);
+    }
+    if (permit === undefined) return undefined;
+    if (breaker?.state === "HALF_OPEN") this.#announceProbe(breaker, now);
+    if (permit.kind === "first") this.#uncountFirst(permit);
+    return permit;
+  }
+
+  /** An announcement that no probe has used yet still keeps the other nodes out. */
+  #announceProbe({ generation, options }: Breaker, now: number): void {
+    if (this.#probeOf === generation && this.#probeUntil > now) return;
+    this.#probeOf = generation;
+    this.#probeUntil = now + options.openMs;
+  }
+
+  /**
+   * A claim takes permits before its tasks are sent, and maybe for more tasks than there are. The
+   * retry budgets must count only first attempts that were sent, so `maySend` counts them.
+   */
+  #uncountFirst(permit: Permit): void {
+    this.admission.tokens.handBack(permit, false);
+    permit.ticket = 0;
+    permit.serviceTicket = 0;
+    permit.budget = undefined;
+  }
+
+  /** Would `takePermit` return a permit now? If not, `heldBy` and `readyAt` say why. */
+  wouldAdmit(isRetry: boolean, now: number, aheadMs = 0): boolean {
+    const request = this.#requestFor(isRetry);
+    return this.admission.check(request, this.guards.breaker, now, aheadMs) === undefined;
+  }
+
+  /** When the next permit that waits for a token of the rate may be sent; `now`: at once. */
+  startsAt(now: number): number {
+    return this.admission.startsAt(now);
+  }
+
+  /** If the document allows no retries, a retry is claimed like a first attempt, and then ended. */
+  #requestFor(isRetry: boolean): AdmissionRequest {
+    return isRetry && !this.refusesRetries ? RETRY : FIRST;
+  }
+
+  /** The document allows no retries (`maxRetries` 0). */
+  get refusesRetries(): boolean {
+    return this.document.concurrency?.maxRetries === 0;
+  }
+
+  /** The median duration of a call; undefined while it is unknown. */
+  usualCallMs(now: number): number | undefined {
+    return medianMs(this.guards.latency, now);
+  }
+
+  /** The guard that held the last requested permit. */
+  get heldBy(): HoldReason {
+    return this.admission.heldBy;
+  }
+
+  /** When to request a permit again; Infinity: when something changes. */
+  get readyAt(): number {
+    return this.admission.heldUntil;
+  }
+
+  /**
+   * Checks the permit again immediately before the request is sent. The commit of the claim took
+   * time: a gate may have closed, the breaker may have changed, or the retry tokens may be gone. A
+   * retry after a throttling response (`throttled`) may have another price, which is known only now.
+   * The token of a rate is taken now, so that the requests keep the rate and not only the claims.
+   */
+  maySend(permit: Permit, now: number, throttled: boolean): boolean {
+    // The claim succeeded, so the row that this node knows is the stored one.
+    this.#savedText = undefined;
+    this.fleetState.isRowKnown = true;
+    const request = permit.kind === "first" ? FIRST : retryRequest(throttled);
+    const { admission } = this;
+    if (!recheckPermit(admission, permit, this.guards.breaker, request, now)) return false;
+    if (!admission.start(permit, now)) return false;
+    if (request === FIRST) admission.tokens.take(permit, false, now, false, true);
+    return true;
+  }
+
+  /** When the retry budgets can pay for a retry. */
+  retryReadyAt(now: number, throttled: boolean): number {
+    return this.admission.tokens.readyAt(now, throttled, true);
+  }
+
+  /** Records the outcome of an attempt in the guards and releases its permit. */
+  recordOutcome(
+    permit: Permit,
+    now: number,
+    policy: Policy,
+    outcome: Outcome,
+    durationMs: number,
+  ): void {
+    this.usedAt = now;
+    const { breaker } = this.guards;
+    const verdict = classifyOutcome(policy, outcome);
+    this.limits.follow(this.guards.concurrency, now);
+    this.admission.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
+    const isOverload = concurrencyOutcomeOf(outcome, verdict) === "dropped";
+    this.limits.follow(this.guards.concurrency, now, isOverload ? outcome : undefined);
+  }
+
+  /** Nothing was sent: returns everything that the permit took. */
+  returnPermit(permit: Permit, now: number): void {
+    this.admission.handBack(permit, this.guards.breaker, now);
+  }
+
+  /** The current state of the guards, for `decide`. */
+  gates(now: number, throttled: boolean): Gates {
+    return retryGates(this.admission, retryRequest(throttled), this.guards.breaker, now);
+  }
+
+  /** The row to write if the shared state has changed; otherwise null. */
+  changedRow(): DestinationRow | null {
+    const { row } = this;
+    const { gateUntil } = this.admission;
+    const { breaker } = this.guards;
+    const columns = breaker === undefined ? null : changedColumns(breaker, row, this.#probeUntil);
+    const same = columns === null && gateUntil === row.gateUntil;
+    return same ? null : { ...row, ...columns, gateUntil, version: row.version + 1 };
+  }
+
+  /** This node wrote the row. */
+  recordWrite(row: DestinationRow): void {
+    this.row = row;
+    this.fleetState.isRowKnown = true;
+  }
+
+  /** Adopts a row that another node wrote. */
+  adopt(row: DestinationRow, now: number): void {
+    const previous = this.row;
+    const { admission } = this;
+    this.row = row;
+    this.fleetState.isRowKnown = true;
+    // Saved guard state applies only to the document that was in effect when it was saved.
+    if (previous.version > 0) this.#savedText = undefined;
+    if (row.document !== previous.document) this.#configure(row.document, now);
+    this.#savedText = undefined;
+    const { breaker } = admission.guards;
+    if (breaker) adoptColumns(breaker, previous, row, now);
+    const isResumed = previous.pausedAt !== null && row.pausedAt === null;
+    const isClosed = previous.breakerState !== "CLOSED" && row.breakerState === "CLOSED";
+    if (isResumed || isClosed) rampUp(admission, now);
+    const isHeld = row.pausedAt !== null || this.reading.kind === "unreadable";
+    admission.pausedUntil = isHeld ? Number.POSITIVE_INFINITY : 0;
+    this.#adoptGate(row.gateUntil, now);
+  }
+
+  /** A gate that another node received applies here too. A document without gates lifts it. */
+  #adoptGate(gateUntil: number, now: number): void {
+    const { admission } = this;
+    const isOff = this.document.retryAfterGate === undefined;
+    admission.gateUntil = isOff ? 0 : Math.max(admission.gateUntil, gateUntil);
+    if (gateUntil <= now) skipGateRamp(admission, gateUntil);
+  }
+
+  /** Applies another document. If guard state was saved, the guards continue from that. */
+  #configure(text: string | null, now: number): void {
+    const current = { guards: this.guards, options: guardOptionsOf(this.document) };
+    this.reading = readDestination(text);
+    // The guards of the last readable document stay.
+    if (this.reading.kind === "unreadable") return;
+    this.document = this.reading.value;
+    const next = { guards: this.#createGuards(now), options: guardOptionsOf(this.document) };
+    const guards = this.#savedText === undefined ? keepUnchanged(current, next) : next.guards;
+    keepOpen(current.guards, guards, now);
+    replaceGuards(this.admission, guards, this.document.retryAfterGate);
+    this.dropShare();
+  }
+
+  /** Its share is not valid any more: the limits have changed, or other nodes may have it. */
+  dropShare(): void {
+    if (this.#admission?.share === undefined) return;
+    this.#admission.share = this.#firstShare();
+    this.fleetState.reportedAt = 0;
+    if (!this.isShared) return;
+    // The node may just have learned that there is a document: it must ask before its tasks can start.
+    this.#admission.lacksShare = true;
+    this.#fleet.recordUse(this);
+  }
+}
+
+function retryRequest(throttled: boolean): AdmissionRequest {
+  return throttled ? THROTTLED_RETRY : RETRY;
+}
+
+// Changed guards: the guards of a destination after its document has changed. A guard with unchanged
+// options keeps its state; a guard with changed options starts fresh. An open circuit stays open in
+// both cases, because the destination is still failing.
+
+/** Guards, and the options that created them. */
+interface ConfiguredGuards {
+  readonly guards: Guards;
+  readonly options: GuardOptions;
+}
+
+/** The guards of `next`, except that a guard with the same options is taken from `current`. */
+export function keepUnchanged(current: ConfiguredGuards, next: ConfiguredGuards): Guards {
+  const kept = <Name extends keyof GuardOptions>(name: Name): Guards[Name] =>
+    isSame(current.options[name], next.options[name]) ? current.guards[name] : next.guards[name];
+  return {
+    retryBudget: kept("retryBudget"),
+    breaker: kept("breaker"),
+    concurrency: kept("concurrency"),
+    rate: kept("rate"),
+    adaptiveRate: kept("adaptiveRate"),
+    throttle: kept("throttle"),
+    // The latency histogram has no options.
+    latency: current.guards.latency,
+  };
+}
+
+/** Copies an open circuit to a new breaker. */
+function keepOpen(from: Guards, to: Guards, now: number): void {
+  if (from.breaker && to.breaker && from.breaker !== to.breaker) {
+    adoptBreaker(to.breaker, now, from.breaker);
+  }
+}
+
+/**
+ * New guards would behave much the same: the circuit is closed, and the limit is at least half of the
+ * initial one. A limit that a few refusals have lowered grows only while half of it is used, so most would
+ * be kept forever.
+ */
+function areLikeNew({ breaker, concurrency }: Partial<Guards>, at: number): boolean {
+  if (breaker !== undefined && breaker.state !== "CLOSED") return false;
+  if (concurrency === undefined) return true;
+  const { limit } = createConcurrency(concurrency.options, at).estimate;
+  return concurrency.ramp === 0 && concurrency.estimate.limit * 2 >= limit;
+}
+
+/** Options are flat. The order of the fields in a document has no meaning. */
+function isSame(one: object | undefined, other: object | undefined): boolean {
+  return canonical(one) === canonical(other);
+}
+
+function canonical(options: object | undefined): string {
+  const entries = Object.entries(options ?? {}).map(([name, value]) =>
+    JSON.stringify([name, value]),
+  );
+  return options === undefined ? "" : entries.sort().join();
+}
+
+// GuardBreaker columns: the circuit of a destination in its row, which all nodes share.
+
+type GuardBreaker = NonNullable<Guards["breaker"]>;
+type BreakerColumns = Pick<DestinationRow, "breakerState" | "openUntil" | "openCount">;
+
+/**
+ * The columns to write; null when the row already has them. While a probe is running, other nodes
+ * see an open circuit until `probeUntil`.
+ */
+export function changedColumns(
+  breaker: GuardBreaker,
+  row: DestinationRow,
+  probeUntil: number,
+): BreakerColumns | null {
+  const { state, openCount } = breaker;
+  if (state === "CLOSED") {
+    return row.breakerState === "CLOSED"
+      ? null
+      : { breakerState: "CLOSED", openUntil: 0, openCount };
+  }
+  // A probe whose permit was returned blocks no other node.
+  const isProbing = state === "HALF_OPEN" && breaker.probes > 0;
+  const openUntil = isProbing ? probeUntil : breaker.openUntil;
+  const isWritten = row.breakerState === "OPEN" && row.openUntil >= openUntil;
+  return isWritten ? null : { breakerState: "OPEN", openUntil, openCount };
+}
+
+/** Brings the breaker to the state of `next`, if another node has changed those columns. */
+export function adoptColumns(
+  breaker: GuardBreaker,
+  current: DestinationRow,
+  next: DestinationRow,
+  now: number,
+): void {
+  const { breakerState: state, openUntil, openCount } = next;
+  const isChanged =
+    state !== current.breakerState ||
+    openUntil !== current.openUntil ||
+    openCount !== current.openCount;
+  if (isChanged) adoptBreaker(breaker, now, { state, openUntil, openCount });
+}
