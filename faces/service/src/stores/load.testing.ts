@@ -15,24 +15,31 @@ export function anywhere(): Create {
 
 export interface Load {
   readonly acknowledged: readonly string[];
+  /** Why a commit failed most recently. Empty if none did. */
+  lastError(): string;
   stop(): Promise<void>;
 }
 
 export function startLoad(store: Store): Load {
   const acknowledged: string[] = [];
   let isRunning = true;
+  let lastError = "";
   const run = async () => {
     while (isRunning) {
       const creates = Array.from({ length: 5 }, anywhere);
       await store.commit(batch({ creates })).then(
         () => acknowledged.push(...creates.map(({ task }) => task.taskId)),
-        () => sleep(5),
+        (error: unknown) => {
+          lastError = String(error);
+          return sleep(5);
+        },
       );
     }
   };
   const done = Promise.all([run(), run(), run()]);
   return {
     acknowledged,
+    lastError: () => lastError,
     async stop() {
       isRunning = false;
       await done;

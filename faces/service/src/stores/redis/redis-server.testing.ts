@@ -126,8 +126,12 @@ async function command(port: number, name: string, ...args: readonly string[]): 
 const isClosed = (error: unknown) =>
   error instanceof Error && error.message === "Connection is closed.";
 
-/** Repeats until it is true. Throws after a minute. */
-export async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
+/** Repeats until it is true. Throws after a minute, with `state` in the message. */
+export async function eventually(
+  what: string,
+  check: () => Promise<boolean>,
+  state?: () => Promise<string>,
+): Promise<void> {
   const endMs = performance.now() + LONG_MS;
   const isTrue = () =>
     check().catch((error: unknown) => {
@@ -135,7 +139,10 @@ export async function eventually(what: string, check: () => Promise<boolean>): P
       throw error;
     });
   while (!(await isTrue())) {
-    if (performance.now() > endMs) throw new Error(`not within a minute: ${what}`);
+    if (performance.now() > endMs) {
+      const found = state === undefined ? "" : ` (${await state()})`;
+      throw new Error(`not within a minute: ${what}${found}`);
+    }
     await sleep(POLL_MS);
   }
 }
@@ -207,7 +214,8 @@ export async function startSentinel(): Promise<ServerGroup> {
     "bind 127.0.0.1",
     `dir ${folder}`,
     `sentinel monitor tasks 127.0.0.1 ${master.port} 1`,
-    "sentinel down-after-milliseconds tasks 500",
+    // Longer than a busy disk stops a server, or a healthy master is replaced.
+    "sentinel down-after-milliseconds tasks 2000",
     "sentinel failover-timeout tasks 2000",
   ];
   writeFileSync(file, `${lines.join("\n")}\n`);
