@@ -7,7 +7,7 @@
  * `node bench/default-guards.mjs '{"retryBudget":{"ratio":0.5}}'`.
  */
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
-import { notStarted } from "../faces/service/dist/deliver/attempt-result.js";
+import { notStarted } from "../faces/service/dist/deliver/attempt.js";
 import { Engine } from "../faces/service/dist/engine/engine.js";
 import { memoryStore } from "../faces/service/dist/stores/memory/memory-store.js";
 

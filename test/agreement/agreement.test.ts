@@ -19,7 +19,7 @@ import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
 import { anyDocument } from "../../core/src/decide/policy.testing.ts";
-import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { notStarted } from "../../faces/service/src/deliver/attempt.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";

@@ -1,6 +1,6 @@
 /** Service run: runs a guard case through the service's engine on a virtual clock. */
 import { type DestinationDocument, type Random, seededRandom } from "@redrive/core";
-import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { notStarted } from "../../faces/service/src/deliver/attempt.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { newTask } from "../../faces/service/src/stores/store.testing.ts";

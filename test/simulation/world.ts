@@ -3,7 +3,7 @@
  * and the observer that reports events to the checkers.
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
-import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt.ts";
 import type { Deliver } from "../../faces/service/src/engine/runner.ts";
 import type { Batch, CommitResult, StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";

@@ -50,7 +50,7 @@ const AREAS = [
   { folder: "deliver/broker", tests: BROKERS },
   { folder: "deliver/session-pool.ts", tests: [...GRPC, ...BROKERS] },
   { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
-  { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
+  { folder: "deliver/response.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
   { folder: "deliver/", tests: ["deliver/"] },
   { folder: "http/", tests: ["http/"] },
   { folder: "intake/", tests: ["intake/"] },

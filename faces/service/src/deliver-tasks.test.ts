@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { virtualClock } from "@redrive/core";
 import { expect, test } from "vitest";
 import { BlobError } from "./bodies/blob-store.ts";
-import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "./deliver/attempt.ts";
 import { type DeliverParts, deliverTasks } from "./deliver-tasks.ts";
 import type { DeliveryLimits } from "./engine/runner.ts";
 import { openSecrets, type Secrets } from "./intake/secrets.ts";

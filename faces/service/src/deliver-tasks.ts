@@ -6,7 +6,7 @@
 import { type Clock, messageOf } from "@redrive/core";
 import { blobErrorOf } from "./bodies/blob-store.ts";
 import type { Bodies } from "./bodies/bodies.ts";
-import { type AttemptResult, notStarted } from "./deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "./deliver/attempt.ts";
 import type { Deliverer, DeliverRequest } from "./deliver/deliverer.ts";
 import { bodyFailure } from "./deliver/failure.ts";
 import {

@@ -6,7 +6,7 @@ import {
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
-import { notStarted } from "./deliver/attempt-result.ts";
+import { notStarted } from "./deliver/attempt.ts";
 import type { Settle, StartedTask } from "./model/batch.ts";
 import type { AttemptWait } from "./model/task.ts";
 import { attemptSpans } from "./open-telemetry.ts";

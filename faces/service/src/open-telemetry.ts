@@ -16,8 +16,8 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { statusText } from "@redrive/core";
-import type { AttemptResult } from "./deliver/attempt-result.ts";
-import { overridesIn } from "./deliver/request-headers.ts";
+import type { AttemptResult } from "./deliver/attempt.ts";
+import { overridesIn } from "./deliver/deliverer.ts";
 import { brokerPlace, parseTargetUrl, type TargetUrl } from "./deliver/target.ts";
 import { type EngineEvent, outcomeLabel } from "./engine/events.ts";
 import type { AttemptTrace, StartTrace } from "./engine/held-claims.ts";

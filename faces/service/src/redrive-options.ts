@@ -27,8 +27,8 @@ import {
 } from "./deliver/address-guard.ts";
 import type { ResolverKind } from "./deliver/lookup.ts";
 import { checkTarget } from "./deliver/target.ts";
+import { serviceBudgetOptions } from "./engine/guard-saver.ts";
 import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node.ts";
-import { serviceBudgetOptions } from "./engine/service-retry-budget.ts";
 import { encryptionKeyIds } from "./intake/secrets.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";

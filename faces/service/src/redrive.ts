@@ -5,12 +5,11 @@
 import type { Clock } from "@redrive/core";
 import type { Bodies } from "./bodies/bodies.ts";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
+import type { LimitChange } from "./engine/destination-runtime.ts";
 import { type Engine, STOP_GRACE_MS } from "./engine/engine.ts";
 import type { EngineEvents, EventListener, UnreadableDocument } from "./engine/events.ts";
-import type { LimitChange } from "./engine/limit-history.ts";
 import { isHeldByPolicy } from "./engine/runner.ts";
-import { DestinationPolicies } from "./intake/destination-policies.ts";
-import { type Digest, Policies } from "./intake/policies.ts";
+import { DestinationPolicies, type Digest, Policies } from "./intake/policies.ts";
 import { type FleetKeys, keysOfFleet, type Secrets } from "./intake/secrets.ts";
 import type { TaskInput } from "./intake/task-input.ts";
 import {

@@ -205,7 +205,7 @@ const attempts = [
       replace: "",
     },
   ]),
-  inService("deliver/redact.ts", [
+  inService("deliver/response.ts", [
     {
       name: "a short credential is stored if the target sends it back",
       search: "(value.length >= LIKELY_SECRET || CREDENTIALS.test(name))",
@@ -249,7 +249,7 @@ const attempts = [
       replace: "chunk.length > room ? chunk.subarray(0, room) : chunk",
     },
   ]),
-  inService("deliver/request-headers.ts", [
+  inService("deliver/deliverer.ts", [
     {
       name: "a task sets the headers of the service",
       search: 'OMITTED.has(lower) || lower.startsWith("redrive-")',

@@ -9,7 +9,7 @@ export const destinations = [
       replace: "used: running",
     },
   ]),
-  inService("engine/limit-history.ts", [
+  inService("engine/destination-runtime.ts", [
     {
       name: "a cut after a call that succeeded does not name the refusal before it",
       search: "this.#overload = overload ?? this.#overload;",
@@ -142,7 +142,7 @@ export const destinations = [
       replace: "entries.join()",
     },
   ]),
-  inService("engine/destinations.ts", [
+  inService("engine/destination-runtime.ts", [
     {
       name: "tenants share a destination",
       search: "return `${tenantId}\\n${name}`;",

@@ -81,7 +81,7 @@ const engine = [
       replace: "this.#restartMs = nowMs + RESTART_MS;",
     },
   ]),
-  inService("engine/budget-places.ts", [
+  inService("engine/fleet-state.ts", [
     {
       name: "a node that joins uses retries that the others may have used",
       search: "isNew: this.#isNew(windowMs, now),",

@@ -117,14 +117,14 @@ export const intake = [
       replace: "    return { ...ciphers([], fill), fingerprint: sha256 };\n",
     },
   ]),
-  inService("intake/key-targets.ts", [
+  inService("intake/task-intake.ts", [
     {
       name: "a key may send to every port of its targets",
       search: "rule.port !== undefined && rule.port !== port",
       replace: "false",
     },
   ]),
-  inService("intake/destination-policies.ts", [
+  inService("intake/policies.ts", [
     {
       name: "a policy that was read before a change is kept after it",
       search: "if (changes === this.#changes) {",

@@ -82,7 +82,7 @@ const schedule = [
       replace: "",
     },
   ]),
-  inService("engine/token-queue.ts", [
+  inService("engine/held-claims.ts", [
     {
       name: "a claim waits a minute for a token",
       search: "const MAX_WAIT_MS = 200;",
@@ -90,8 +90,8 @@ const schedule = [
     },
     {
       name: "a claim that waits for a token is sent after its recall",
-      search: "if (!claim.isWaiting) continue;",
-      replace: "",
+      search: "if (!claim.isWaiting) continue;\n      if (this.mayWait",
+      replace: "if (this.mayWait",
     },
   ]),
   inService("engine/runner.ts", [
@@ -108,7 +108,7 @@ const schedule = [
       replace: "",
     },
   ]),
-  inService("engine/commit-loop.ts", [
+  inService("engine/commit.ts", [
     {
       name: "a second suspect is claimed",
       search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
@@ -142,14 +142,14 @@ const schedule = [
       replace: "",
     },
   ]),
-  inService("engine/commit-loop.ts", [
+  inService("engine/commit.ts", [
     {
       name: "a failed commit is repeated without a pause",
       search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)",
       replace: "0",
     },
   ]),
-  inService("engine/commit-loop.ts", [
+  inService("engine/commit.ts", [
     {
       name: "results are applied as they arrive",
       search: "    running.apply = apply;\n    this.#applyNext();",
@@ -161,7 +161,7 @@ const schedule = [
       replace: "true",
     },
   ]),
-  inService("engine/commit-batch.ts", [
+  inService("engine/commit.ts", [
     {
       name: "a stopping node claims tasks",
       search: "const mayClaim = node.isActive();",
@@ -173,7 +173,7 @@ const schedule = [
       replace: "node.isLoading",
     },
   ]),
-  inService("engine/commit-queue.ts", [
+  inService("engine/commit.ts", [
     {
       name: "creates starve behind settles",
       search: "Math.max(1, max - taken)",

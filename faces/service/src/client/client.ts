@@ -5,7 +5,7 @@
 import type { PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
-import { withPlainHeaders } from "../model/task-headers.ts";
+import { withPlainHeaders } from "../model/task.ts";
 import type {
   ActivityView,
   CountQuery,

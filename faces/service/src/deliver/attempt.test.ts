@@ -5,10 +5,10 @@ import type { Socket } from "node:net";
 import { systemClock } from "@redrive/core";
 import fc from "fast-check";
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { createLightSignal } from "./attempt.ts";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { complete, response } from "./hostile-table.testing.ts";
-import { createLightSignal } from "./light-signal.ts";
 import type { ResolvedAddress } from "./lookup.ts";
 
 const STATUS_IS_IN = "undici:request:headers";

@@ -1,8 +1,7 @@
 /** Broker sender: publishes the attempts of broker targets over shared connections. */
 import { ABORTED, type Cancel, GRPC_CODES, type Outcome, recordedOutcome } from "@redrive/core";
 import { AmqpSession } from "./amqp.ts";
-import type { BodyStream, SessionAttemptCall } from "./attempt.ts";
-import type { ResultNote } from "./attempt-result.ts";
+import type { BodyStream, ResultNote, SessionAttemptCall } from "./attempt.ts";
 import { type BrokerLogin, type BrokerMessage, brokerMessage, loginIn } from "./broker-message.ts";
 import {
   type BrokerAnswer,

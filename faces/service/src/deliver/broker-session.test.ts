@@ -10,10 +10,10 @@ import {
   type AmqpTestServer,
   amqpTestServer,
 } from "./amqp-server.testing.ts";
+import { createLightSignal } from "./attempt.ts";
 import { makeCertificate } from "./certificate.testing.ts";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import type { Deliverer, DeliverOptions, DeliverRequest } from "./deliverer.ts";
-import { createLightSignal } from "./light-signal.ts";
 import { honestReply, redisTestServer } from "./redis-server.testing.ts";
 
 const cleanups: (() => Promise<void>)[] = [];

@@ -1,7 +1,7 @@
 /** A deliverer for tests: real clock, real sockets on this machine, and a simulated DNS. */
 import { systemClock } from "@redrive/core";
 import { createTargetPolicy } from "./address-guard.ts";
-import type { AttemptResult } from "./attempt-result.ts";
+import type { AttemptResult } from "./attempt.ts";
 import { createBrokerSender } from "./broker-sender.ts";
 import {
   createDeliverer,

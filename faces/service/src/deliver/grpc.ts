@@ -19,9 +19,8 @@ import {
   parsePushback,
   recordedOutcome,
 } from "@redrive/core";
-import { isHarmlessHeader } from "../model/task-headers.ts";
-import type { BodyStream, SessionAttemptCall } from "./attempt.ts";
-import type { ResultNote } from "./attempt-result.ts";
+import { isHarmlessHeader } from "../model/task.ts";
+import type { BodyStream, ResultNote, SessionAttemptCall } from "./attempt.ts";
 import type { Sender, SenderParts } from "./deliverer.ts";
 import { type Failure, failureOf, messageFor, NO_ALPN } from "./failure.ts";
 import { BodyCapture, MAX_READ_BODY, type ResponseHead, storeHeader } from "./response.ts";

@@ -2,7 +2,7 @@
  * Tests of the light signal: it must support everything that an attempt needs of an abort signal.
  */
 import { describe, expect, it } from "vitest";
-import { createLightSignal } from "./light-signal.ts";
+import { createLightSignal } from "./attempt.ts";
 
 describe("a light signal", () => {
   it("calls its listener once, with the reason set", () => {

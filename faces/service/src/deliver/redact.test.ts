@@ -1,8 +1,15 @@
 /** Tests of what is stored of a response, and what is masked. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { redact, secretVariants } from "./redact.ts";
-import { BodyCapture, MAX_STORED_BODY, readHead, redactHeaders, requestIdOf } from "./response.ts";
+import {
+  BodyCapture,
+  MAX_STORED_BODY,
+  readHead,
+  redact,
+  redactHeaders,
+  requestIdOf,
+  secretVariants,
+} from "./response.ts";
 
 const SECRET = "Bearer s3cr3t-t0ken";
 

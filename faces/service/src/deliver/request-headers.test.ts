@@ -1,6 +1,6 @@
 /** Tests of the trace context of an attempt. */
 import { describe, expect, it } from "vitest";
-import { attemptTraceparent, cryptoHex, isTraceparent } from "./request-headers.ts";
+import { attemptTraceparent, cryptoHex, isTraceparent } from "./deliverer.ts";
 
 const TASK = "0190b4c8-0000-7000-8000-000000000001";
 const hex = (bytes: number) => "ab".repeat(bytes);

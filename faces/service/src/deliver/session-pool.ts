@@ -9,14 +9,13 @@ import type { SessionAttemptCall } from "./attempt.ts";
 import {
   type AttemptProgress,
   failureOutcome,
+  onAbort,
   type ResultNote,
   resultOf,
-} from "./attempt-result.ts";
+} from "./attempt.ts";
 import type { Connector, Opener, SocketEndpoint } from "./connector.ts";
 import { type Failure, timeoutFailure } from "./failure.ts";
-import { onAbort } from "./light-signal.ts";
-import type { SecretRequest } from "./redact.ts";
-import type { BodyCapture, ResponseHead } from "./response.ts";
+import type { BodyCapture, ResponseHead, SecretRequest } from "./response.ts";
 
 /** A connection without calls is closed after this time, as for HTTP/1.1. */
 const MAX_IDLE_MS = 30_000;

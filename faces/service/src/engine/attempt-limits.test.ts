@@ -1,6 +1,6 @@
 /** Tests of the limits on running attempts, per node and per origin. */
 import { describe, expect, it, vi } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import { batch, create, pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { OK, type Sent, setup } from "./engine.testing.ts";
 import type { EngineOptions } from "./engine.ts";

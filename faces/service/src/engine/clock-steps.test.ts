@@ -1,7 +1,7 @@
 /** Tests of an engine whose machine sleeps or whose clock is set, and of a store that is ahead. */
 import { type Outcome, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { NodeReport } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
 import { wrapped } from "../model/store-wrappers.ts";

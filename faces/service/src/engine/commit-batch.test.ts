@@ -5,7 +5,7 @@ import { EMPTY_BATCH } from "../model/batch.ts";
 import { blankDestination, type DestinationRow, isOpen } from "../model/destination-row.ts";
 import { T0, TENANT } from "../stores/store.testing.ts";
 import { EngineTime } from "../time/engine-time.ts";
-import { applyWrites } from "./commit-batch.ts";
+import { applyWrites } from "./commit.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { DocumentReports, EngineEvents } from "./events.ts";
 import { Scheduler } from "./scheduler.ts";

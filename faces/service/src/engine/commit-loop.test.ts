@@ -6,9 +6,8 @@ import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { type CommitResult, EMPTY_BATCH } from "../model/batch.ts";
 import { pinnedTask } from "../stores/store.testing.ts";
-import type { PendingCommit } from "./commit-batch.ts";
-import { CommitOverlap, RunningCommits } from "./commit-loop.ts";
-import { CommitQueue } from "./commit-queue.ts";
+import type { PendingCommit } from "./commit.ts";
+import { CommitOverlap, CommitQueue, RunningCommits } from "./commit.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { plannedClaim } from "./scheduler.ts";
 

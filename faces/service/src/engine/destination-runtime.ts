@@ -9,10 +9,13 @@ import {
   adoptBreaker,
   type Breaker,
   BudgetShare,
+  type ConcurrencyOptions,
   classifyOutcome,
+  concurrencyLimit,
   concurrencyOutcomeOf,
   createConcurrency,
   createGuards,
+  createRetryBudget,
   FleetAdmission,
   type FleetShare,
   type Gates,
@@ -27,11 +30,18 @@ import {
   type Policy,
   type Random,
   type ReservedTokens,
+  type RetryBudget,
+  type RetryBudgetOptions,
   rampUp,
   recheckPermit,
   replaceGuards,
+  restoreGuards,
+  restoreRetryBudget,
   retryGates,
+  type SavedGuards,
   type SharedBudget,
+  saveGuards,
+  saveRetryBudget,
   skipGateRamp,
 } from "@redrive/core";
 import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
@@ -44,11 +54,10 @@ import {
   readDestination,
   type ServiceDestination,
 } from "../model/stored-documents.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { DocumentName } from "./events.ts";
 import { ALONE, FleetState, type FleetView } from "./fleet-state.ts";
-import { decodeGuards, encodeGuards } from "./guard-codec.ts";
 import { createLanes, earliestDueAt, type Lanes, type WaitingLane } from "./lanes.ts";
-import { LimitHistory } from "./limit-history.ts";
 
 /** A lane of a destination of this node. */
 export type DestinationLane = WaitingLane<DestinationRuntime>;
@@ -531,4 +540,354 @@ export function adoptColumns(
     openUntil !== current.openUntil ||
     openCount !== current.openCount;
   if (isChanged) adoptBreaker(breaker, now, { state, openUntil, openCount });
+}
+
+// Destinations: the destinations that this node knows. They are created on first use, and dropped
+// when they are idle and a new one would behave the same, because callers may name any number.
+
+/** Longer than every window of the default guards, so that their state has aged out. */
+export const IDLE_MS = 600_000;
+
+/** How many destinations one check examines: less than a millisecond. */
+const MAX_CHECKED = 1000;
+
+/** Reads the saved guard state of a destination; null if there is none. */
+export type ReadGuards = (tenantId: string, name: string) => Promise<string | null>;
+
+interface DestinationsOptions {
+  /** The retry budget of the whole service. Default: none. */
+  readonly serviceBudget?: SharedBudget | undefined;
+  /** Default: no guard state is restored. */
+  readonly readGuards?: ReadGuards | undefined;
+  /** The other nodes that share a destination. Default: there are none. */
+  readonly fleet?: FleetView<DestinationRuntime> | undefined;
+}
+
+export class Destinations {
+  readonly #time: EngineTime;
+  readonly #random: Random;
+  readonly #options: DestinationsOptions;
+  readonly #byKey = new Map<string, DestinationRuntime>();
+  /** Where the next check for idle destinations continues. */
+  #unchecked: Iterator<DestinationRuntime> = [][Symbol.iterator]();
+
+  readonly #late = new LateTasks();
+
+  constructor(time: EngineTime, random: Random, options: DestinationsOptions = {}) {
+    this.#time = time;
+    this.#random = random;
+    this.#options = options;
+  }
+
+  /**
+   * When the oldest task was due that waits although no pause, gate or open breaker holds it; Infinity:
+   * none waits. It is found in rounds, so it may be a few seconds old.
+   */
+  get oldestDueAt(): number {
+    return this.#late.oldestDueAt;
+  }
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  values(): Iterable<DestinationRuntime> {
+    return this.#byKey.values();
+  }
+
+  /** The destination, if this node knows it. */
+  find(tenantId: string, name: string): DestinationRuntime | undefined {
+    return this.#byKey.get(keyOf(tenantId, name));
+  }
+
+  /**
+   * A caller that keeps it across a wait increments `users` meanwhile. `guards` is the saved guard
+   * state, null if there is none. By default it is read, which ends before the next commit begins;
+   * a caller that uses the guards earlier calls `load`.
+   */
+  getOrCreate(tenantId: string, name: string, guards?: string | null): DestinationRuntime {
+    const known = this.find(tenantId, name);
+    if (known !== undefined) return known;
+    const created = this.#create(tenantId, name);
+    this.#byKey.set(keyOf(tenantId, name), created);
+    if (guards === undefined) this.#restore(created);
+    else if (guards !== null) created.restoreGuards(guards);
+    return created;
+  }
+
+  /** Like `getOrCreate`, but its guards are restored: for callers that use them at once. */
+  async load(tenantId: string, name: string): Promise<DestinationRuntime> {
+    const { readGuards } = this.#options;
+    if (this.find(tenantId, name) !== undefined || readGuards === undefined) {
+      return this.getOrCreate(tenantId, name);
+    }
+    const guards = await readGuards(tenantId, name).catch(() => null);
+    return this.getOrCreate(tenantId, name, guards);
+  }
+
+  /** A destination that this node does not know, as a new task would find it. It is not kept. */
+  preview(row: DestinationRow, guards: string | null): DestinationRuntime {
+    const created = this.#create(row.tenantId, row.name);
+    if (guards !== null) created.restoreGuards(guards);
+    if (row.version > 0) created.adopt(row, this.#time.now());
+    return created;
+  }
+
+  #create(tenantId: string, name: string): DestinationRuntime {
+    const random = this.#random.fork(`destination/${keyOf(tenantId, name)}`);
+    const { serviceBudget, fleet } = this.#options;
+    const key = { tenantId, name };
+    return new DestinationRuntime(random, key, this.#time.now(), serviceBudget, fleet);
+  }
+
+  /** If the state cannot be read, the guards start fresh. */
+  #restore(destination: DestinationRuntime): void {
+    const { tenantId, name } = destination;
+    this.#options.readGuards?.(tenantId, name).then(
+      (text) => {
+        if (text !== null) destination.restoreGuards(text);
+      },
+      () => {},
+    );
+  }
+
+  /**
+   * Examines some of the destinations, and continues there the next time. Returns those that it
+   * dropped.
+   */
+  dropIdle(): readonly DestinationRuntime[] {
+    const now = this.#time.now();
+    const dropped: DestinationRuntime[] = [];
+    for (let checked = 0; checked < MAX_CHECKED; checked++) {
+      const { value: destination, done } = this.#unchecked.next();
+      if (done) {
+        this.#unchecked = this.#byKey.values();
+        this.#late.endRound();
+        return dropped;
+      }
+      this.#late.record(destination, now);
+      if (!destination.isIdleSince(now - IDLE_MS)) continue;
+      this.#byKey.delete(keyOf(destination.tenantId, destination.name));
+      dropped.push(destination);
+    }
+    return dropped;
+  }
+}
+
+function keyOf(tenantId: string, name: string): string {
+  return `${tenantId}\n${name}`;
+}
+
+// Limit history: the latest changes of a destination's concurrency limit on this node, with the reason
+// for each. A limit can move with every call, so steps for the same reason that follow each other are
+// one change.
+
+type Concurrency = NonNullable<Guards["concurrency"]>;
+
+/**
+ * `successes`: calls succeeded while at least half of the limit was used. `overload`: the target
+ * refused calls for overload, or calls timed out. `latency`: calls became faster or slower, or the
+ * target refused many of them.
+ * `ramp-started`: a pause, a Retry-After or an open circuit is over, so the limit restarts at 1.
+ * `ramp`: one more per success, or after a time without the end of a call, until the old limit.
+ * `document`: another document.
+ */
+type LimitCause = "successes" | "overload" | "latency" | "ramp-started" | "ramp" | "document";
+
+export interface LimitChange {
+  /** When the first and the last of its steps happened; epoch ms. */
+  readonly sinceAt: number;
+  readonly at: number;
+  readonly from: number;
+  readonly to: number;
+  readonly cause: LimitCause;
+  /** The last refusal or error before the last step, such as 503 or timeout; null: none caused it. */
+  readonly detail: string | null;
+  readonly steps: number;
+}
+
+/** Changes that are kept: about 10 kB. */
+export const MAX_CHANGES = 60;
+/** Steps this close to each other are one change. */
+const JOIN_MS = 10_000;
+
+interface Known {
+  readonly limit: number;
+  readonly ramp: number;
+  readonly options: ConcurrencyOptions;
+}
+
+class LimitHistory {
+  #known: Known | undefined;
+  /** The last sign of overload. A cut follows a round of calls, which may end with a success. */
+  #overload: Outcome | undefined;
+  readonly #changes: LimitChange[] = [];
+
+  /** The oldest first. */
+  get changes(): readonly LimitChange[] {
+    return this.#changes;
+  }
+
+  /**
+   * Call it before and after the end of each attempt, and then with its outcome if that is a sign of
+   * overload. The first call only learns the limit.
+   */
+  follow(concurrency: Concurrency | undefined, now: number, overload?: Outcome): void {
+    this.#overload = overload ?? this.#overload;
+    if (concurrency === undefined) {
+      this.#known = undefined;
+      return;
+    }
+    const limit = concurrencyLimit(concurrency);
+    const { ramp, options } = concurrency;
+    const before = this.#known;
+    if (before?.limit === limit && before.ramp === ramp && before.options === options) return;
+    this.#known = { limit, ramp, options };
+    if (before === undefined || before.limit === limit) return;
+    this.#add(before.limit, limit, now, causeOf(before, this.#known));
+  }
+
+  #add(from: number, to: number, at: number, cause: LimitCause): void {
+    const detail = cause === "overload" ? detailOf(this.#overload) : null;
+    const last = this.#changes.at(-1);
+    if (last !== undefined && isContinued(last, { from, to, at, cause })) {
+      const steps = last.steps + 1;
+      const { sinceAt, from: first } = last;
+      this.#changes[this.#changes.length - 1] = {
+        sinceAt,
+        at,
+        from: first,
+        to,
+        cause,
+        detail,
+        steps,
+      };
+      return;
+    }
+    this.#changes.push({ sinceAt: at, at, from, to, cause, detail, steps: 1 });
+    if (this.#changes.length > MAX_CHANGES) this.#changes.shift();
+  }
+}
+
+/** The same reason, in the same direction, soon after. */
+function isContinued(
+  last: LimitChange,
+  next: Pick<LimitChange, "from" | "to" | "at" | "cause">,
+): boolean {
+  const isSameWay = last.to > last.from === next.to > next.from;
+  return last.cause === next.cause && isSameWay && next.at - last.at <= JOIN_MS;
+}
+
+function causeOf(before: Known, after: Known): LimitCause {
+  if (before.options !== after.options) return "document";
+  const isRestarted = after.ramp === 1 && before.ramp > 2;
+  if (isRestarted || (before.ramp === 0 && after.ramp > 0)) return "ramp-started";
+  if (before.ramp > 0) return "ramp";
+  const { algorithm } = after.options;
+  if (algorithm === "GRADIENT" || algorithm === "VEGAS") return "latency";
+  return after.limit > before.limit ? "successes" : "overload";
+}
+
+function detailOf(outcome: Outcome | undefined): string | null {
+  if (outcome === undefined) return null;
+  if (outcome.kind === "status") return String(outcome.status);
+  if (outcome.kind === "grpc") return outcome.code;
+  return outcome.kind === "error" ? outcome.errorClass : null;
+}
+
+// Guard codec: writes the state of a destination's guards as text, and reads it back. The text does
+// not contain the circuit, which all nodes share in the destination's row.
+
+/** Most counts of the histogram are zero, so only pairs of bucket number and count are stored. */
+interface PackedCounts {
+  readonly size: number;
+  readonly filled: readonly number[];
+}
+
+/** A text with a larger size was not written by this file. */
+const MAX_SIZE = 4096;
+
+export function encodeGuards(guards: Guards): string {
+  const { latency, ...saved } = saveGuards(guards);
+  const packed = latency && {
+    ...latency,
+    counts: pack(latency.counts),
+    unfinished: pack(latency.unfinished),
+  };
+  return JSON.stringify({ ...saved, latency: packed, breaker: null });
+}
+
+/** The saved guards. New guards if the text is unreadable, so that it cannot prevent a start. */
+export function decodeGuards(options: GuardOptions, text: string, now: number): Guards {
+  try {
+    const { latency, ...saved } = JSON.parse(text);
+    const unpacked = latency && {
+      ...latency,
+      counts: unpack(latency.counts),
+      // Texts of older versions do not have it.
+      unfinished: latency.unfinished ? unpack(latency.unfinished) : [],
+    };
+    return restoreGuards(options, { ...saved, latency: unpacked } satisfies SavedGuards, now);
+  } catch {
+    return createGuards(options, now);
+  }
+}
+
+export function encodeBudget(budget: RetryBudget): string {
+  return JSON.stringify(saveRetryBudget(budget));
+}
+
+/** The saved budget. A full budget if there is no text or the text is unreadable. */
+export function decodeBudget(
+  options: RetryBudgetOptions,
+  text: string | undefined,
+  now: number,
+): RetryBudget {
+  if (text === undefined) return createRetryBudget(options, now);
+  try {
+    return restoreRetryBudget(options, JSON.parse(text), now);
+  } catch {
+    return createRetryBudget(options, now);
+  }
+}
+
+function pack(counts: readonly number[]): PackedCounts {
+  // A histogram has hundreds of buckets, most of them empty.
+  const filled: number[] = [];
+  for (let index = 0; index < counts.length; index++) {
+    const count = counts[index] ?? 0;
+    if (count > 0) filled.push(index, count);
+  }
+  return { size: counts.length, filled };
+}
+
+/** The histogram itself checks that the size is right. */
+function unpack({ size, filled }: PackedCounts): readonly number[] {
+  const counts = new Array<number>(Math.min(size, MAX_SIZE)).fill(0);
+  for (let at = 0; at + 1 < filled.length; at += 2) counts[filled[at] ?? 0] = filled[at + 1] ?? 0;
+  return counts;
+}
+
+// Late tasks: finds the task that has been due for longest although its destination lets tasks through. A
+// round examines all destinations, a few at a time.
+
+export class LateTasks {
+  /** Of the round in progress, and of the last complete one. */
+  #current = Number.POSITIVE_INFINITY;
+  #last = Number.POSITIVE_INFINITY;
+
+  get oldestDueAt(): number {
+    return Math.min(this.#last, this.#current);
+  }
+
+  record({ row, lanes }: DestinationRuntime, now: number): void {
+    if (row.pausedAt !== null || row.breakerState !== "CLOSED" || row.gateUntil > now) return;
+    const dueAt = earliestDueAt(lanes);
+    if (dueAt <= now) this.#current = Math.min(this.#current, dueAt);
+  }
+
+  endRound(): void {
+    this.#last = this.#current;
+    this.#current = Number.POSITIVE_INFINITY;
+  }
 }

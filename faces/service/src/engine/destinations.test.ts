@@ -1,7 +1,7 @@
 /** Tests of which destinations a node keeps, and of changes to their rows. */
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import { EMPTY_BATCH } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
@@ -10,7 +10,7 @@ import type { NewTask } from "../model/task.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { documentsOf, pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
 import { EngineTime } from "../time/engine-time.ts";
-import { Destinations, IDLE_MS } from "./destinations.ts";
+import { Destinations, IDLE_MS } from "./destination-runtime.ts";
 import { Engine } from "./engine.ts";
 import { Scheduler } from "./scheduler.ts";
 

@@ -1,7 +1,7 @@
 /** Tests of what a node reads of the lanes that are due: in pages, one at a time, and beside everything else. */
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import type { DuePage, Store } from "../model/store.ts";
 import { wrapped } from "../model/store-wrappers.ts";

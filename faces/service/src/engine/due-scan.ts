@@ -11,11 +11,10 @@ import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { type LaneDue, WAKE_UP_MS } from "../model/lane-due.ts";
 import type { DueQuery, Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
-import type { CommitQueue } from "./commit-queue.ts";
-import type { Destinations } from "./destinations.ts";
+import type { CommitQueue, StoreHealth } from "./commit.ts";
+import type { Destinations } from "./destination-runtime.ts";
 import type { NodeState, OwnPartitions } from "./node.ts";
 import type { Scheduler } from "./scheduler.ts";
-import type { StoreHealth } from "./store-health.ts";
 
 interface DueScanParts {
   readonly clock: Clock;

@@ -7,7 +7,7 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { Store } from "../model/store.ts";
 import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";

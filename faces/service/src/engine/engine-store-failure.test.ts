@@ -1,7 +1,7 @@
 /** Tests of the engine when the store fails while it runs or stops, and when listeners throw. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../model/store-errors.ts";

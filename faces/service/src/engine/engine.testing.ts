@@ -6,7 +6,7 @@ import {
   statusOutcome,
   virtualClock,
 } from "@redrive/core";
-import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../deliver/attempt.ts";
 import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";

@@ -9,15 +9,13 @@ import type { LaneDue, WakeUp, WakeUps } from "../model/lane-due.ts";
 import type { DestinationReport, NodeReport, Renewal } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
 import type { EngineTime, StoreClock } from "../time/engine-time.ts";
-import type { CommitQueue } from "./commit-queue.ts";
-import type { DestinationRuntime } from "./destination-runtime.ts";
-import type { Destinations } from "./destinations.ts";
+import type { CommitQueue, StoreHealth } from "./commit.ts";
+import type { DestinationRuntime, Destinations } from "./destination-runtime.ts";
 import type { DueScan } from "./due-scan.ts";
 import type { DocumentReports } from "./events.ts";
 import { type Fleet, shareOf } from "./fleet.ts";
 import type { NodeLease, NodeState, OwnPartitions } from "./node.ts";
 import type { Scheduler } from "./scheduler.ts";
-import type { StoreHealth } from "./store-health.ts";
 
 interface ExchangeParts {
   readonly clock: Clock;

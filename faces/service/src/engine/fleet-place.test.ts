@@ -3,7 +3,7 @@ import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { T0, TENANT } from "../stores/store.testing.ts";
 import { EngineTime } from "../time/engine-time.ts";
-import { Destinations } from "./destinations.ts";
+import { Destinations } from "./destination-runtime.ts";
 import { Fleet } from "./fleet.ts";
 import { OwnPartitions } from "./node.ts";
 

@@ -1,6 +1,6 @@
 /** Test setup of a fleet: several engines on one shared memory store, on one virtual clock. */
 import { type Outcome, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";

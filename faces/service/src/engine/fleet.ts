@@ -22,10 +22,15 @@ import {
   type SlotUse,
 } from "../model/node-report.ts";
 import { hashOf } from "../model/partition.ts";
-import { BudgetPlaces, type NodePlace } from "./budget-places.ts";
-import type { DestinationRuntime } from "./destination-runtime.ts";
-import type { Destinations } from "./destinations.ts";
-import { type FleetPlace, type FleetView, reservedTokens, windowOf } from "./fleet-state.ts";
+import type { DestinationRuntime, Destinations } from "./destination-runtime.ts";
+import {
+  BudgetPlaces,
+  type FleetPlace,
+  type FleetView,
+  type NodePlace,
+  reservedTokens,
+  windowOf,
+} from "./fleet-state.ts";
 import { earliestDueAt } from "./lanes.ts";
 import type { OwnPartitions } from "./node.ts";
 

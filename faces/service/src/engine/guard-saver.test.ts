@@ -17,14 +17,13 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { Batch } from "../model/batch.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { documentsOf, pinnedTask, T0, TENANT } from "../stores/store.testing.ts";
-import { DestinationRuntime } from "./destination-runtime.ts";
+import { DestinationRuntime, decodeGuards, encodeGuards } from "./destination-runtime.ts";
 import { Engine } from "./engine.ts";
-import { decodeGuards, encodeGuards } from "./guard-codec.ts";
 import { GuardSaver } from "./guard-saver.ts";
 
 const NAME = "https://example.com";

@@ -9,12 +9,16 @@
  * Only an exclusive store is used. In a shared store, two nodes would both count the same saved
  * first attempts, and together they would retry too much.
  */
-import type { SharedBudget } from "@redrive/core";
+import {
+  type RetryBudgetDocument,
+  type RetryBudgetOptions,
+  resolveDestination,
+  SharedBudget,
+} from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../model/batch.ts";
 import { GUARD_DOCUMENT, type UnversionedDocument } from "../model/document-table.ts";
 import type { Store } from "../model/store.ts";
-import type { DestinationRuntime } from "./destination-runtime.ts";
-import { encodeBudget } from "./guard-codec.ts";
+import { type DestinationRuntime, decodeBudget, encodeBudget } from "./destination-runtime.ts";
 
 /** The document of the service retry budget. It belongs to no tenant. */
 export const SERVICE_BUDGET_DOCUMENT = {
@@ -163,4 +167,33 @@ function guardDocument(destination: DestinationRuntime, now: number): Unversione
   destination.savedAt = now;
   const { tenantId, name } = destination;
   return { kind: GUARD_DOCUMENT, tenantId, id: name, text: destination.savedGuards() };
+}
+
+// Service retry budget: one retry budget for all destinations of the service together. When many
+// destinations fail at once, it prevents the service from sending mostly retries. Core's
+// `SharedBudget` divides it among the tenants, and `RetryTokens` takes from this budget and the
+// destination's own budget, both or neither.
+
+/**
+ * By default larger than a destination's budget: a fifth of the first attempts, and 100 per second.
+ * It then limits retries when many destinations fail, and not when one does.
+ */
+const SERVICE_DEFAULTS = { ratio: 0.2, minPerSecond: 100 } as const;
+
+/** Throws `INVALID_DESTINATION` for an invalid document. Undefined: off. */
+export function serviceBudgetOptions(
+  document: RetryBudgetDocument | false = {},
+): RetryBudgetOptions | undefined {
+  const isRatio = document !== false && (document.kind ?? "RATIO") === "RATIO";
+  const retryBudget = isRatio ? { ...SERVICE_DEFAULTS, ...document } : document;
+  return resolveDestination({ retryBudget } as object, "service").retryBudget;
+}
+
+/** `text`: the state that an earlier process saved. Default: none. */
+export function createServiceBudget(
+  options: RetryBudgetOptions | undefined,
+  now: number,
+  text?: string,
+): SharedBudget | undefined {
+  return options && new SharedBudget(decodeBudget(options, text, now));
 }

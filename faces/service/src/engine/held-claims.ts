@@ -2,11 +2,12 @@
  * Held claims: the claims of this node from the commit of the claim to the commit of its settle. The
  * rescuer of this node must not touch them.
  */
-import type { Permit } from "@redrive/core";
-import type { AttemptResult } from "../deliver/attempt-result.ts";
-import type { LightSignal } from "../deliver/light-signal.ts";
+import type { Cancel, Clock, Permit } from "@redrive/core";
+import { createHeap } from "../collections/heap.ts";
+import type { AttemptResult, LightSignal } from "../deliver/attempt.ts";
 import type { Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { type AttemptWait, laneOf, NO_WAITS } from "../model/task.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import type { Hold } from "./lanes.ts";
 
@@ -115,3 +116,161 @@ export type StartTrace = (
   waits: readonly AttemptWait[],
   now: number,
 ) => AttemptTrace;
+
+// Send queue: claims that were committed a little ahead of time, until their tasks are due. It uses
+// one alarm, for the earliest claim.
+
+/** A claim that can wait in the queue. */
+interface QueuedClaim {
+  readonly task: StartedTask;
+  /** True while it waits. Setting it to false recalls the claim: it is not sent. */
+  isWaiting: boolean;
+}
+
+export class SendQueue<Claim extends QueuedClaim> {
+  readonly #clock: Clock;
+  readonly #time: EngineTime;
+  readonly #send: (claim: Claim) => void;
+  /** Recalled claims stay in the heap until they reach the top. */
+  readonly #heap = createHeap<Claim>(({ task: a }, { task: b }) =>
+    a.nextAttemptAt === b.nextAttemptAt ? a.ref < b.ref : a.nextAttemptAt < b.nextAttemptAt,
+  );
+  #cancelAlarm: Cancel | undefined;
+  #alarmAt = Number.POSITIVE_INFINITY;
+
+  /** `send` is called when the task is due. */
+  constructor(clock: Clock, time: EngineTime, send: (claim: Claim) => void) {
+    this.#clock = clock;
+    this.#time = time;
+    this.#send = send;
+  }
+
+  add(claim: Claim): void {
+    claim.isWaiting = true;
+    this.#heap.push(claim);
+    this.#arm();
+  }
+
+  #arm(): void {
+    const at = this.#heap.peek()?.task.nextAttemptAt ?? Number.POSITIVE_INFINITY;
+    if (at >= this.#alarmAt) return;
+    this.#cancelAlarm?.();
+    this.#alarmAt = at;
+    this.#cancelAlarm = this.#clock.alarm(this.#time.msUntil(at), this.#ring);
+  }
+
+  /** Alarms have a resolution of one millisecond. A caller that runs anyway may check earlier. */
+  runOnce(now: number): void {
+    if (this.#alarmAt > now) return;
+    this.#cancelAlarm?.();
+    this.#ring();
+  }
+
+  readonly #ring = (): void => {
+    this.#alarmAt = Number.POSITIVE_INFINITY;
+    const now = this.#time.now();
+    for (let claim = this.#popDue(now); claim !== undefined; claim = this.#popDue(now)) {
+      if (!claim.isWaiting) continue;
+      claim.isWaiting = false;
+      this.#send(claim);
+    }
+    this.#arm();
+  };
+
+  #popDue(now: number): Claim | undefined {
+    const first = this.#heap.peek();
+    return first !== undefined && first.task.nextAttemptAt <= now ? this.#heap.pop() : undefined;
+  }
+}
+
+// Token queue: committed claims that wait for a token of their destination's rate, in the order of their
+// claims. Each destination has one alarm, for its next token.
+
+/** A destination whose calls may have to wait for a token. */
+interface TokenSource {
+  /** When the next call may be sent; `now`: at once. */
+  startsAt(now: number): number;
+}
+
+interface TokenClaim {
+  readonly destination: TokenSource;
+  /** True while it waits. Setting it to false recalls the claim: it is not sent. */
+  isWaiting: boolean;
+  /** Until when it waits for a token; 0: it has not waited yet. */
+  waitsUntil: number;
+}
+
+/**
+ * A claim takes tokens of the next 50 ms, so this is rarely reached. A claim that waits longer, because
+ * the document has changed or the node was late, is returned.
+ */
+const MAX_WAIT_MS = 200;
+
+interface Waiting<Claim> {
+  /** The claims before `first` have been sent. */
+  readonly claims: Claim[];
+  first: number;
+}
+
+export class TokenQueue<Claim extends TokenClaim> {
+  readonly #clock: Clock;
+  readonly #time: EngineTime;
+  readonly #send: (claim: Claim) => void;
+  readonly #waiting = new Map<TokenSource, Waiting<Claim>>();
+
+  /** `send` is called when there is a token, or when there will be none in time. */
+  constructor(clock: Clock, time: EngineTime, send: (claim: Claim) => void) {
+    this.#clock = clock;
+    this.#time = time;
+    this.#send = send;
+  }
+
+  /** Others of the destination wait, so a new claim must wait behind them. */
+  isWaiting(destination: TokenSource): boolean {
+    return this.#waiting.has(destination);
+  }
+
+  /** There is no token now, but there will be one in time. */
+  mayWait(claim: Claim, now: number): boolean {
+    const startsAt = claim.destination.startsAt(now);
+    return startsAt > now && startsAt <= (claim.waitsUntil || now + MAX_WAIT_MS);
+  }
+
+  add(claim: Claim): void {
+    const { destination } = claim;
+    claim.isWaiting = true;
+    claim.waitsUntil ||= this.#time.now() + MAX_WAIT_MS;
+    const waiting = this.#waiting.get(destination);
+    if (waiting !== undefined) {
+      waiting.claims.push(claim);
+      return;
+    }
+    const added = { claims: [claim], first: 0 };
+    this.#waiting.set(destination, added);
+    this.#arm(destination, added);
+  }
+
+  #arm(destination: TokenSource, waiting: Waiting<Claim>): void {
+    const now = this.#time.now();
+    const waitsUntil = waiting.claims[waiting.first]?.waitsUntil ?? now;
+    const at = Math.min(destination.startsAt(now), waitsUntil);
+    this.#clock.alarm(this.#time.msUntil(at), () => this.#ring(destination, waiting));
+  }
+
+  #ring(destination: TokenSource, waiting: Waiting<Claim>): void {
+    const now = this.#time.now();
+    const { claims } = waiting;
+    for (let claim = claims[waiting.first]; claim !== undefined; claim = claims[++waiting.first]) {
+      if (!claim.isWaiting) continue;
+      if (this.mayWait(claim, now)) {
+        claims.splice(0, waiting.first);
+        waiting.first = 0;
+        this.#arm(destination, waiting);
+        return;
+      }
+      claim.isWaiting = false;
+      this.#send(claim);
+    }
+    this.#waiting.delete(destination);
+  }
+}

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { countClasses } from "../collections/hidden-classes.testing.ts";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";

@@ -12,8 +12,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import { T0, TENANT } from "../stores/store.testing.ts";
-import { DestinationRuntime } from "./destination-runtime.ts";
-import { MAX_CHANGES } from "./limit-history.ts";
+import { DestinationRuntime, MAX_CHANGES } from "./destination-runtime.ts";
 
 const POLICY = resolvePolicy({});
 const key = { tenantId: TENANT, name: "d" };

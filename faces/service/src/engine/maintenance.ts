@@ -7,8 +7,8 @@ import type { Cancel, Clock } from "@redrive/core";
 import type { StartedTask } from "../model/batch.ts";
 import type { Retention, Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
-import type { CommitQueue } from "./commit-queue.ts";
-import type { Destinations } from "./destinations.ts";
+import type { CommitQueue, StoreHealth } from "./commit.ts";
+import type { Destinations } from "./destination-runtime.ts";
 import type { DueScan } from "./due-scan.ts";
 import type { EngineEvents } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
@@ -17,7 +17,6 @@ import type { GuardSaver } from "./guard-saver.ts";
 import type { ClockWatch, NodeLease, OwnPartitions } from "./node.ts";
 import type { Rescuer } from "./rescuer.ts";
 import type { Runner } from "./runner.ts";
-import type { StoreHealth } from "./store-health.ts";
 
 interface MaintenanceParts {
   readonly clock: Clock;

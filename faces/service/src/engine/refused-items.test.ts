@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import type { Batch, CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreFullError, StoreRefusedError } from "../model/store-errors.ts";

@@ -8,8 +8,7 @@ import type { Clock, Random } from "@redrive/core";
 import type { Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { isUnreadable, type PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
-import type { CommitLoop } from "./commit-loop.ts";
-import type { CommitQueue } from "./commit-queue.ts";
+import type { CommitLoop, CommitQueue, StoreHealth } from "./commit.ts";
 import type { NodeState, OwnPartitions } from "./node.ts";
 import { abandonedHoldOf, type Runner } from "./runner.ts";
 import {
@@ -23,7 +22,6 @@ import {
   settleOf,
   withFollowUps,
 } from "./settlement.ts";
-import type { StoreHealth } from "./store-health.ts";
 
 interface RescuerParts extends SettledTaskParts {
   readonly clock: Clock;

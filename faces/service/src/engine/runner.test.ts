@@ -6,7 +6,7 @@
 import { type Policy, resolvePolicy, seededRandom, virtualClock } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../deliver/attempt.ts";
 import type { BodyFault } from "../deliver/failure.ts";
 import { freshClaim } from "../model/batch.ts";
 import { MIN_WAIT_MS, NO_WAITS } from "../model/task.ts";

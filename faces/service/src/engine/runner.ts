@@ -20,21 +20,25 @@ import {
   timeoutOutcome,
 } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
-import type { AttemptResult } from "../deliver/attempt-result.ts";
-import { createLightSignal } from "../deliver/light-signal.ts";
+import type { AttemptResult } from "../deliver/attempt.ts";
+import { createLightSignal } from "../deliver/attempt.ts";
 import type { Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { type DeliverySettings, isDisabled } from "../model/delivery/delivery-settings.ts";
 import { isUnreadable, type PolicyCache, type PolicyRef } from "../model/policy-cache.ts";
 import { type AttemptWait, laneOf, MIN_WAIT_MS, NO_WAITS, type WaitCause } from "../model/task.ts";
-import type { ClaimRunner } from "./commit-batch.ts";
-import type { CommitQueue } from "./commit-queue.ts";
+import type { ClaimRunner, CommitQueue } from "./commit.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import { type EngineEvents, eventLabels, type WritableEventBody } from "./events.ts";
-import { type HeldClaim, HeldClaims, type StartTrace } from "./held-claims.ts";
+import {
+  type HeldClaim,
+  HeldClaims,
+  SendQueue,
+  type StartTrace,
+  TokenQueue,
+} from "./held-claims.ts";
 import { type Hold, longestHold } from "./lanes.ts";
 import type { NodeState } from "./node.ts";
 import type { Scheduler } from "./scheduler.ts";
-import { SendQueue } from "./send-queue.ts";
 import {
   abandonedLogOf,
   applySettled,
@@ -53,7 +57,6 @@ import {
   settleOf,
   withFollowUps,
 } from "./settlement.ts";
-import { TokenQueue } from "./token-queue.ts";
 
 export interface RunnerParts extends SettledTaskParts {
   readonly clock: Clock;

@@ -11,7 +11,7 @@ import { describe, expect, it } from "vitest";
 import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import { createServiceBudget, serviceBudgetOptions } from "./service-retry-budget.ts";
+import { createServiceBudget, serviceBudgetOptions } from "./guard-saver.ts";
 
 const AT = 1_800_000_000_000;
 const TOKENS = {

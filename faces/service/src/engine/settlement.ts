@@ -16,13 +16,12 @@ import {
   type Random,
   type StopReason,
 } from "@redrive/core";
-import type { AttemptResult } from "../deliver/attempt-result.ts";
+import type { AttemptResult } from "../deliver/attempt.ts";
 import type { OnEnd, Settle, SettleResult, StartedTask } from "../model/batch.ts";
 import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
 import { type AttemptLog, laneOf, type NewTask, NO_WAITS } from "../model/task.ts";
 import type { EngineTime } from "../time/engine-time.ts";
-import type { DestinationRuntime } from "./destination-runtime.ts";
-import type { Destinations } from "./destinations.ts";
+import type { DestinationRuntime, Destinations } from "./destination-runtime.ts";
 import {
   type AttemptSummary,
   type EngineEvents,

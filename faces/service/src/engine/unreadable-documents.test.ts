@@ -6,7 +6,7 @@ import { type Outcome, seededRandom, type VirtualClock, virtualClock } from "@re
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { Bodies } from "../bodies/bodies.ts";
 import { createTargetPolicy } from "../deliver/address-guard.ts";
-import { notStarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt.ts";
 import { checkTarget } from "../deliver/target.ts";
 import { openSecrets, sha256 } from "../intake/secrets.ts";
 import { EMPTY_BATCH } from "../model/batch.ts";

@@ -10,7 +10,7 @@ import {
   nearestName,
   parseKeyHeader,
 } from "@redrive/core";
-import { isTraceparent } from "../deliver/request-headers.ts";
+import { isTraceparent } from "../deliver/deliverer.ts";
 import type { PlainTaskInput, TaskInput } from "../intake/task-input.ts";
 import type { Headers } from "../model/task.ts";
 

@@ -7,12 +7,11 @@ import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from "fastify";
 import { BlobError, parseBodyRef } from "../bodies/blob-store.ts";
 import type { BodySource } from "../bodies/bodies.ts";
-import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { TaskInput } from "../intake/task-input.ts";
 import type { Accepted } from "../intake/task-intake.ts";
+import { assertKeyTargets } from "../intake/task-intake.ts";
 import { serviceError } from "../model/errors.ts";
-import { isEnded, type RetryTask } from "../model/task.ts";
-import { assertNoLoop } from "../model/task-headers.ts";
+import { assertNoLoop, isEnded, type RetryTask } from "../model/task.ts";
 import {
   BatchResult,
   TaskParams,

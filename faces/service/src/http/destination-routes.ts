@@ -1,7 +1,7 @@
 /** Destination routes: the health of destinations, their guards, pause and resume. */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
-import { assertKeyTargets } from "../intake/key-targets.ts";
+import { assertKeyTargets } from "../intake/task-intake.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { serviceError } from "../model/errors.ts";
 import type { DestinationHealth, DestinationHealthPage } from "../operations/destination-health.ts";

@@ -7,9 +7,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Clock, isObject } from "@redrive/core";
 import type { FastifyInstance } from "fastify";
-import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Accepted } from "../intake/task-intake.ts";
-import { assertNoLoop } from "../model/task-headers.ts";
+import { assertKeyTargets } from "../intake/task-intake.ts";
+import { assertNoLoop } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
 import type { TimerEntry } from "../time/deadline-timer.ts";
 import type { Access, Caller } from "./access.ts";

@@ -4,8 +4,14 @@
  * and has the scope.
  */
 import { isUtf8 } from "node:buffer";
-import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../model/task.ts";
-import { isHarmlessHeader, withoutHops } from "../model/task-headers.ts";
+import {
+  type AttemptLog,
+  type Headers,
+  isEnded,
+  isHarmlessHeader,
+  type RetryTask,
+  withoutHops,
+} from "../model/task.ts";
 import type { DestinationHealth } from "../operations/destination-health.ts";
 import type { AttemptView, TaskView } from "../schemas/task-schemas.ts";
 

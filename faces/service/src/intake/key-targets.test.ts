@@ -1,6 +1,6 @@
 /** Tests of the targets of an API key: the host and the port of a URL must be in its list. */
 import { describe, expect, it } from "vitest";
-import { assertKeyTargets } from "./key-targets.ts";
+import { assertKeyTargets } from "./task-intake.ts";
 
 const LIST = "hooks.example.com, rabbit.example.com:5672, redis.example.com:6379, 10.0.0.0/8:8080";
 

@@ -9,13 +9,17 @@ import {
   type PolicyDocument,
   presets,
   quote,
+  RedriveError,
   resolvePolicy,
 } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
+import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";
 import { serviceError } from "../model/errors.ts";
 import type { PolicyCache } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, PRESET_VERSION, type Store } from "../model/store.ts";
-import { DEFAULT_TENANT } from "../model/task.ts";
+import { parseStored, readDestination } from "../model/stored-documents.ts";
+import { DEFAULT_TENANT, type NewTask } from "../model/task.ts";
+import type { TaskInput } from "./task-input.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -314,7 +318,7 @@ async function retryConflicts<T>(policyId: string, change: () => Promise<T | nul
 // one destination would otherwise make 500 reads at once, and a shared store has few connections. A
 // read is shared only until the current turn ends, so it is never older than the call that gets it.
 
-export class SharedReads<Value> {
+class SharedReads<Value> {
   readonly #begun = new Map<string, Promise<Value>>();
 
   share(key: string, read: () => Promise<Value>): Promise<Value> {
@@ -330,7 +334,7 @@ export class SharedReads<Value> {
 
 // Fresh: whether a value that was read from the store may be used without reading it again.
 
-export interface ReadValue {
+interface ReadValue {
   readonly readAt: number;
 }
 
@@ -338,10 +342,126 @@ export interface ReadValue {
 const KNOWN_MS = 2000;
 
 /** The clock may have been set back since, so a value from the future is old too. */
-export function isFresh(
+function isFresh(
   { readAt }: ReadValue,
   { exclusive }: Pick<Store, "exclusive">,
   now: number,
 ): boolean {
   return exclusive || Math.abs(now - readAt) < KNOWN_MS;
+}
+
+// Destination policies: choose the policy of a task that names none: the policy in its
+// destination's document, otherwise the default. The task is pinned to a version like any other.
+
+const DEFAULT_POLICY = "background";
+
+interface KnownPolicy extends ReadValue {
+  readonly policyId: string;
+  /** Undefined: tasks get the newest version. */
+  readonly pinned: PolicyChoice | undefined;
+}
+
+/** Beyond this number, destinations are read again; in SQLite that is only a map lookup. */
+const MAX_DESTINATIONS = 10_000;
+
+export class DestinationPolicies {
+  readonly #store: Store;
+  readonly #policies: Policies;
+  readonly #now: () => number;
+  /** The policy id of each destination. In a shared store, other nodes may change its document. */
+  readonly #cached = new BoundedCache<KnownPolicy>(MAX_DESTINATIONS);
+  readonly #reads = new SharedReads<PolicyChoice>();
+  #changes = 0;
+
+  constructor(store: Store, policies: Policies, now: () => number) {
+    this.#store = store;
+    this.#policies = policies;
+    this.#now = now;
+  }
+
+  /** The policy to pin a task to, if it is known without reading the store. */
+  known(tenantId: string, destination: string): PolicyChoice | undefined {
+    const known = this.#cached.get(policyKeyOf(tenantId, destination));
+    if (known === undefined) return undefined;
+    if (!isFresh(known, this.#store, this.#now())) return undefined;
+    return known.pinned ?? this.#policies.known(tenantId, known.policyId);
+  }
+
+  choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+    const read = () => this.#read(tenantId, destination);
+    return this.#reads.share(policyKeyOf(tenantId, destination), read);
+  }
+
+  async #read(tenantId: string, destination: string): Promise<PolicyChoice> {
+    const changes = this.#changes;
+    const row = await this.#store.getDestination(tenantId, destination);
+    const { policy, version } = policyOf(row?.document ?? null);
+    const choice =
+      typeof policy === "string"
+        ? await this.#named(tenantId, policy, version)
+        : await this.#policies.chooseInline(tenantId, policy);
+    // A value that was read before a change must not be cached after it.
+    if (changes === this.#changes) {
+      const pinned = version === undefined ? undefined : choice;
+      const known = { policyId: choice.policyId, pinned, readAt: this.#now() };
+      this.#cached.set(policyKeyOf(tenantId, destination), known);
+    }
+    return choice;
+  }
+
+  #named(tenantId: string, policyId: string, version?: number): Promise<PolicyChoice> {
+    return version === undefined
+      ? this.#policies.choose(tenantId, policyId)
+      : this.#policies.chooseVersion(tenantId, policyId, version);
+  }
+
+  /** Throws `INVALID_DESTINATION` if the document names a policy that does not exist. */
+  async assertKnown(tenantId: string, document: ServiceDocument): Promise<void> {
+    const { policy, policyVersion } = document;
+    if (typeof policy !== "string") return;
+    const found = this.#named(tenantId, policy, policyVersion);
+    const error = await found.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (error === undefined) return;
+    if (!(error instanceof RedriveError) || error.code !== "UNKNOWN_POLICY") throw error;
+    const field = policyVersion === undefined ? "policy" : "policyVersion";
+    throw new DocumentError("INVALID_DESTINATION", [fieldProblem(field, policy, error.message)]);
+  }
+
+  /** Call when the destination's document has changed. */
+  forget(tenantId: string, destination: string): void {
+    this.#changes++;
+    this.#cached.delete(policyKeyOf(tenantId, destination));
+  }
+}
+
+/**
+ * An idempotency key stands for the request as sent: the destination's policy may change between
+ * two identical requests.
+ */
+export function asRequested({ policyId, policy }: TaskInput, task: NewTask): NewTask {
+  const isAsked = policyId !== undefined || policy !== undefined;
+  return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
+}
+
+interface NamedPolicy {
+  readonly policy: string | PolicyDocument;
+  readonly version?: number | undefined;
+}
+
+/** While the document cannot be read, its tasks are held, and new ones get the default policy. */
+function policyOf(text: string | null): NamedPolicy {
+  const reading = readDestination(text);
+  if (text === null || reading.kind === "unreadable") return { policy: DEFAULT_POLICY };
+  const { policy = DEFAULT_POLICY, policyVersion } = parseStored(text) as ServiceDocument;
+  if (typeof policy === "string") return { policy, version: policyVersion };
+  // An inline policy may have unknown fields, which must not be stored again.
+  if (reading.ignored.length === 0) return { policy };
+  return { policy: parseStored(JSON.stringify(reading.value.policy)) as PolicyDocument };
+}
+
+function policyKeyOf(tenantId: string, destination: string): string {
+  return `${tenantId}\n${destination}`;
 }

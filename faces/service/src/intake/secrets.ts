@@ -21,7 +21,7 @@ import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
 import type { DocumentTable } from "../model/document-table.ts";
 import type { FillRandom } from "../model/ids.ts";
 import type { Headers, NewTask } from "../model/task.ts";
-import { isHarmlessHeader } from "../model/task-headers.ts";
+import { isHarmlessHeader } from "../model/task.ts";
 import type { Digest } from "./policies.ts";
 
 export interface Secrets {

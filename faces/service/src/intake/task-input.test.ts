@@ -7,7 +7,7 @@
 import type { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { BrokerPlace } from "../deliver/target.ts";
-import { withPlainHeaders } from "../model/task-headers.ts";
+import { withPlainHeaders } from "../model/task.ts";
 import {
   assertBrokerInput,
   assertGrpcInput,

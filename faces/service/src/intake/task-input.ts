@@ -24,7 +24,7 @@ import { destinationNameRule } from "../model/destination-row.ts";
 import { serviceError } from "../model/errors.ts";
 import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
-import { type HeadersInput, headerProblems } from "../model/task-headers.ts";
+import { type HeadersInput, headerProblems } from "../model/task.ts";
 
 export interface TaskInput extends BodyInput {
   readonly targetUrl: string;

@@ -2,7 +2,6 @@
  * Task intake: turns the input of a caller into a stored task. It chooses the policy, checks the
  * input, seals secrets, and hands the task to the engine.
  */
-
 import type { Readable } from "node:stream";
 import {
   assertKey,
@@ -16,7 +15,14 @@ import {
 } from "@redrive/core";
 import { parseBodyRef } from "../bodies/blob-store.ts";
 import type { Bodies, BodySource, StoredBody } from "../bodies/bodies.ts";
-import type { RefusedTarget, Target } from "../deliver/target.ts";
+import { memoize } from "../collections/bounded-cache.ts";
+import {
+  type AllowRule,
+  isInBlock,
+  parseAddress,
+  parseAllowlist,
+} from "../deliver/address-guard.ts";
+import { parseTargetUrl, type RefusedTarget, type Target } from "../deliver/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { isDisabled } from "../model/delivery/delivery-settings.ts";
@@ -24,10 +30,19 @@ import { serviceError, stopped } from "../model/errors.ts";
 import type { NewId } from "../model/ids.ts";
 import type { CallerTransaction, Store } from "../model/store.ts";
 import { readDestination } from "../model/stored-documents.ts";
-import { DEFAULT_TENANT, type NewTask, type RetryTask } from "../model/task.ts";
-import { withHops, withPlainHeaders } from "../model/task-headers.ts";
-import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
-import type { Policies, PolicyChoice } from "./policies.ts";
+import {
+  DEFAULT_TENANT,
+  type NewTask,
+  type RetryTask,
+  withHops,
+  withPlainHeaders,
+} from "../model/task.ts";
+import {
+  asRequested,
+  type DestinationPolicies,
+  type Policies,
+  type PolicyChoice,
+} from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import {
   checkInput,
@@ -498,4 +513,32 @@ const REFUSALS: ReadonlySet<string> = new Set([
 
 function isRefusal(error: unknown): boolean {
   return error instanceof RedriveError && REFUSALS.has(error.code);
+}
+
+// Key targets: checks the targets of one API key, if the key has a list. The check runs when a task
+// is created or redriven, on the host as written. A name must be listed as a name; its addresses
+// are checked by the address guard at every attempt.
+
+const rulesOf = memoize(1000, parseAllowlist);
+
+/**
+ * Throws `TARGET_DENIED` for a URL that is not in the list. Malformed URLs are rejected elsewhere.
+ */
+export function assertKeyTargets(targets: string | undefined, urls: readonly unknown[]): void {
+  if (targets === undefined) return;
+  for (const url of urls) {
+    const parsed = typeof url === "string" ? parseTargetUrl(url) : undefined;
+    if (parsed === undefined) continue;
+    const { url: address, port, host } = parsed;
+    if (!rulesOf(targets).some((rule) => isListed(rule, address.hostname, port))) {
+      throw serviceError("TARGET_DENIED", `this API key may not send to ${host}`);
+    }
+  }
+}
+
+function isListed(rule: AllowRule, hostname: string, port: number): boolean {
+  if (rule.port !== undefined && rule.port !== port) return false;
+  const bytes = parseAddress(hostname);
+  if (bytes !== undefined) return rule.block !== undefined && isInBlock(bytes, rule.block);
+  return rule.name === hostname.toLowerCase().replace(/\.$/, "");
 }

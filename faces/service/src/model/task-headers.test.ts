@@ -1,6 +1,6 @@
 /** Tests of headers as programs give them: every form arrives complete, or is refused. */
 import { expect, it } from "vitest";
-import { headerProblems, withPlainHeaders } from "./task-headers.ts";
+import { headerProblems, withPlainHeaders } from "./task.ts";
 
 const headersOf = (headers: unknown) =>
   withPlainHeaders({ headers } as Parameters<typeof withPlainHeaders>[0]).headers;

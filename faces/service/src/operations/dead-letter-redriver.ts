@@ -2,11 +2,11 @@
  * Dead letter redriver: creates new tasks from dead letters, one or all that match. Each dead
  * letter is redriven once, with its policy version or, if that was removed, the newest one.
  */
-import { overridesIn } from "../deliver/request-headers.ts";
+import { overridesIn } from "../deliver/deliverer.ts";
 import { MESSAGE_ID, messageIdOf } from "../deliver/signing.ts";
-import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Policies, PolicyChoice } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
+import { assertKeyTargets } from "../intake/task-intake.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { serviceError } from "../model/errors.ts";
 import type { NewId } from "../model/ids.ts";

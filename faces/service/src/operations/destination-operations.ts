@@ -4,12 +4,12 @@
  */
 import { DocumentError, remainingMs } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/target.ts";
+import type { LimitChange } from "../engine/destination-runtime.ts";
 import type { Engine } from "../engine/engine.ts";
 import { heldLanes } from "../engine/lanes.ts";
-import type { LimitChange } from "../engine/limit-history.ts";
 import { historyOf, requestOf } from "../engine/settlement.ts";
 import { originOf } from "../engine/slots.ts";
-import type { DestinationPolicies } from "../intake/destination-policies.ts";
+import type { DestinationPolicies } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
 import { refusal } from "../intake/task-input.ts";
 import type { ServiceDocument } from "../model/delivery/delivery-settings.ts";

@@ -10,7 +10,7 @@ import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
 import type { NewId } from "../model/ids.ts";
 import { partitionByteOf } from "../model/partition.ts";
 import type { EndedStatus, Headers, NewTask, RetryTask } from "../model/task.ts";
-import { isHarmlessHeader } from "../model/task-headers.ts";
+import { isHarmlessHeader } from "../model/task.ts";
 
 /** The follow-ups for each way in which this settle can end the task; a cancel may win. */
 export function followUpsOf(

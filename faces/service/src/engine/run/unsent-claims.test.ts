@@ -1,6 +1,6 @@
 /** Tests of claims whose attempt is not sent, because of their policy or their target. */
 import { expect, it } from "vitest";
-import { notStarted } from "../../deliver/attempt-result.ts";
+import { notStarted } from "../../deliver/attempt.ts";
 import type { StartedTask } from "../../model/batch.ts";
 import { StoreFullError } from "../../model/store-errors.ts";
 import { batch, DESTINATION, settle, T0, TENANT } from "../../stores/store.testing.ts";

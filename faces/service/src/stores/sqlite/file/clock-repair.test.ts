@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { notStarted } from "../../../deliver/attempt-result.ts";
+import { notStarted } from "../../../deliver/attempt.ts";
 import { Engine } from "../../../engine/engine.ts";
 import { pinnedTask, T0, TENANT } from "../../store.testing.ts";
 import { sqliteStore } from "../sqlite-store.ts";
