@@ -162,6 +162,7 @@ export {
   concurrencyOutcomeOf,
   HEDGE_REQUEST,
   type Permit,
+  PermitBatch,
   type Refusal,
   rampUp,
   recheckPermit,

@@ -7,8 +7,9 @@ const require = createRequire(new URL("../../apps/web/package.json", import.meta
 /** @type {{ parseAst(source: string): unknown }} */
 const { parseAst } = await import(pathToFileURL(require.resolve("vite")).href);
 
-const OURS = /\/(core|faces\/service)\/dist\/(.+)\.js$/u;
+const OURS = /\/(core|faces\/[a-z]+)\/dist\/(.+)\.js$/u;
 const FUNCTIONS = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"]);
+const MAX_NAME = 60;
 
 /** @type {import("node:module").LoadHook} */
 export async function load(url, context, nextLoad) {
@@ -26,10 +27,11 @@ export async function load(url, context, nextLoad) {
 function traced(source, path) {
   /** @type {{ at: number, text: string }[]} */
   const inserts = [];
-  const call = `globalThis.redriveTrace?.(${JSON.stringify(path)})`;
   walk(parseAst(source), (node) => {
     if (!FUNCTIONS.has(node.type)) return;
     const { body } = node;
+    const names = [path, nameOf(source, node.start)].map((name) => JSON.stringify(name));
+    const call = `globalThis.redriveTrace?.(${names})`;
     if (body.type === "BlockStatement") inserts.push({ at: body.start + 1, text: `${call};` });
     else inserts.push({ at: body.start, text: `(${call}, ` }, { at: body.end, text: ")" });
   });
@@ -38,6 +40,16 @@ function traced(source, path) {
     result = result.slice(0, at) + text + result.slice(at);
   }
   return result;
+}
+
+/**
+ * The line in which a function starts.
+ * @param {string} source
+ * @param {number} at
+ */
+function nameOf(source, at) {
+  const start = source.lastIndexOf("\n", at) + 1;
+  return source.slice(start, source.indexOf("\n", at)).trim().slice(0, MAX_NAME);
 }
 
 /**

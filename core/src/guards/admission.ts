@@ -20,11 +20,14 @@ import {
 import {
   type ConcurrencyOutcome,
   enterConcurrency,
+  freeSlots,
   hasSlot,
   leaveConcurrency,
   paceReadyAt,
   restartRamp,
+  returnSlots,
   slotReadyAt,
+  takeSlots,
   uncountCall,
 } from "./concurrency.ts";
 import { type GateOptions, type Guards, gateUntil } from "./guards.ts";
@@ -138,9 +141,9 @@ export class Admission {
   }
 
   /**
-   * Returns a permit, or undefined with `refusal` set. With `aheadMs`, the permit gets its token of the
-   * rate from `start`. It is then enough that there is a token within this time, after those of the
-   * other permits that have not started.
+   * Returns a permit, or undefined with `refusal` set. With `aheadMs`, the permit is planned: `start`
+   * takes its token of the rate, and counts it if it is a first attempt. It is then enough that there is
+   * a token within this time, after those of the other permits that have not started.
    */
   enter(
     request: AdmissionRequest,
@@ -253,27 +256,129 @@ export class Admission {
     if (adaptiveRate !== undefined) takeAdaptiveRate(adaptiveRate, now);
     this.count(kind, 1);
     const pass = breaker === undefined ? 0 : enterBreaker(breaker, now);
-    const permit: Permit = {
-      kind,
-      patient,
-      pass,
-      at: now,
-      takenAt: now,
-      tokenAt: isPlanned ? NO_TOKEN : now,
-      guards: this.currentGuards,
-      draw,
-      ticket: 0,
-      serviceTicket: 0,
-      budget: undefined,
-    };
-    this.tokens.take(permit, isRetry, now, throttled, maySendTrial(request));
+    const tokenAt = isPlanned ? NO_TOKEN : now;
+    const permit = createPermit(kind, patient, pass, now, tokenAt, this.currentGuards, draw);
+    if (isRetry || !isPlanned) {
+      this.tokens.take(permit, isRetry, now, throttled, maySendTrial(request));
+    }
     this.retainedPermit ??= permit;
     return permit;
   }
 
-  private count(kind: AttemptKind, step: 1 | -1): void {
+  private count(kind: AttemptKind, step: number): void {
     this.inFlight += step;
     if (kind !== "first") this.retriesInFlight += step;
+  }
+
+  /**
+   * Adds planned permits to the batch until it has `most`, or a guard holds the next one. It is the same
+   * as to `enter` one by one.
+   */
+  enterMany(
+    batch: PermitBatch,
+    request: AdmissionRequest,
+    breaker: Breaker | undefined,
+    now: number,
+    aheadMs: number,
+    most: number,
+  ): void {
+    while (batch.size < most) {
+      const left = most - batch.size;
+      if (batch.size > 0 && this.takeAlike(batch, request, breaker, now, aheadMs, left) > 0)
+        continue;
+      const permit = this.enter(request, breaker, now, aheadMs);
+      if (permit === undefined) return;
+      batch.permits.push(permit);
+    }
+  }
+
+  /**
+   * Takes more permits like the last one of the batch at once. Returns how many; 0 if there is none, or if
+   * the guards decide for each call alone.
+   */
+  private takeAlike(
+    batch: PermitBatch,
+    request: AdmissionRequest,
+    breaker: Breaker | undefined,
+    now: number,
+    aheadMs: number,
+    most: number,
+  ): number {
+    const { adaptiveRate, throttle, concurrency } = this.currentGuards;
+    const isOpen = breaker !== undefined && breaker.state !== "CLOSED";
+    if (adaptiveRate !== undefined || throttle !== undefined || isOpen) return 0;
+    const isRetry = request.kind !== "first";
+    const room = Math.min(most, this.freeSlots(isRetry), this.freeTokens(now, aheadMs, most));
+    let count = room;
+    if (isRetry) count = this.takeTickets(batch, request, now, room);
+    if (count <= 0) return 0;
+    if (concurrency !== undefined) takeSlots(concurrency, isRetry, now, count);
+    this.planned += count;
+    this.count(request.kind, count);
+    batch.counted += count;
+    return count;
+  }
+
+  protected freeSlots(isRetry: boolean): number {
+    const { concurrency } = this.currentGuards;
+    return concurrency === undefined ? Number.POSITIVE_INFINITY : freeSlots(concurrency, isRetry);
+  }
+
+  /** How many tokens of the rate there are within `aheadMs`, at most `most`. */
+  protected freeTokens(now: number, aheadMs: number, most: number): number {
+    const { rate } = this.currentGuards;
+    if (rate === undefined) return most;
+    let count = 0;
+    while (count < most && rateReadyAt(rate, now, this.planned + count) - aheadMs <= now) count++;
+    return count;
+  }
+
+  /** Takes retry tokens for at most `most` retries. */
+  private takeTickets(
+    { tickets }: PermitBatch,
+    request: AdmissionRequest,
+    now: number,
+    most: number,
+  ): number {
+    const { throttled } = request;
+    const mayTry = maySendTrial(request);
+    let count = 0;
+    while (count < most && this.tokens.readyAt(now, throttled, mayTry) <= now) {
+      const holder: RetryTickets = { ticket: 0, serviceTicket: 0, budget: undefined };
+      this.tokens.take(holder, true, now, throttled, mayTry);
+      tickets.push(holder);
+      count++;
+    }
+    return count;
+  }
+
+  /** The next permit of the batch, which must have one. Those that took a retry token come first. */
+  takeFrom(batch: PermitBatch): Permit {
+    const { permits, tickets } = batch;
+    if (batch.counted === 0 || batch.like === undefined) {
+      batch.like = permits.shift() as Permit;
+      return batch.like;
+    }
+    batch.counted--;
+    const { kind, patient, pass, takenAt, guards } = batch.like;
+    const permit = createPermit(kind, patient, pass, takenAt, NO_TOKEN, guards, NO_DRAW);
+    return Object.assign(permit, tickets.shift());
+  }
+
+  /** The other permits of the batch are not used. */
+  handBackAll(batch: PermitBatch, breaker: Breaker | undefined, now: number): void {
+    const { permits, counted, tickets } = batch;
+    // The latest first, so that the throttle reuses its random draws in their original order.
+    for (let one = permits.pop(); one !== undefined; one = permits.pop()) {
+      this.handBack(one, breaker, now);
+    }
+    if (counted === 0) return;
+    const { concurrency } = this.guards;
+    batch.counted = 0;
+    this.planned -= counted;
+    this.count(batch.kind, -counted);
+    if (concurrency !== undefined) returnSlots(concurrency, batch.kind !== "first", counted);
+    for (const holder of tickets.splice(0)) this.tokens.handBack(holder, true);
   }
 
   /** When the next permit without a token may start; `now`: at once. Infinity: no token is known. */
@@ -283,8 +388,9 @@ export class Admission {
   }
 
   /**
-   * Takes the token of a permit that has none, immediately before the first byte. So the calls keep the
-   * rate at the instants at which they are sent, however late they are. False: there is none now.
+   * Takes the token of a planned permit, immediately before the first byte. So the calls keep the rate at
+   * the instants at which they are sent, however late they are. False: there is none now. The retry
+   * budgets count only first attempts that are sent, so they count it here.
    */
   start(permit: Permit, now: number): boolean {
     if (permit.tokenAt !== NO_TOKEN) return true;
@@ -293,6 +399,7 @@ export class Admission {
     permit.tokenAt = now;
     const { rate } = this.currentGuards;
     if (rate !== undefined) takeRate(rate, now);
+    if (permit.kind === "first") this.tokens.take(permit, false, now, false, permit.patient);
     return true;
   }
 
@@ -452,6 +559,54 @@ export interface Permit extends RetryTickets {
   readonly guards: Guards;
   /** The throttle's draw; -1 if there was none. */
   readonly draw: number;
+}
+
+function createPermit(
+  kind: AttemptKind,
+  patient: boolean,
+  pass: number,
+  at: number,
+  tokenAt: number,
+  guards: Guards,
+  draw: number,
+): Permit {
+  return {
+    kind,
+    patient,
+    pass,
+    at,
+    takenAt: at,
+    tokenAt,
+    guards,
+    draw,
+    ticket: 0,
+    serviceTicket: 0,
+    budget: undefined,
+  };
+}
+
+/**
+ * The planned permits of one claim of the service. It learns later how many tasks there are, so most permits
+ * are only counted, and made when their tasks are known.
+ */
+export class PermitBatch {
+  /** Taken one by one: the first one, and those of guards that decide for each call alone. */
+  readonly permits: Permit[] = [];
+  readonly kind: AttemptKind;
+  /** Permits like the first one. */
+  counted = 0;
+  /** Of retries: what each of those that are counted has taken. */
+  readonly tickets: RetryTickets[] = [];
+  /** The first one, once it is in use. */
+  like: Permit | undefined = undefined;
+
+  constructor(kind: AttemptKind) {
+    this.kind = kind;
+  }
+
+  get size(): number {
+    return this.permits.length + this.counted;
+  }
 }
 
 /** The permit has no token of the rate yet. */
@@ -622,6 +777,7 @@ export class RetryTokens {
 
   /** The attempt was never sent. */
   handBack({ ticket, serviceTicket, budget }: RetryTickets, isRetry: boolean): void {
+    if (ticket === 0 && serviceTicket === 0) return;
     if (budget && budget === this.budget) {
       (isRetry ? returnRetryToken : uncountFirstAttempt)(budget, ticket);
     }

@@ -99,6 +99,34 @@ export function enterConcurrency(
   return true;
 }
 
+/** How many slots could be taken at once; 0: they must be taken one by one. */
+export function freeSlots(concurrency: Concurrency, isRetry: boolean): number {
+  const { paceAt, inFlight, retriesInFlight, options } = concurrency;
+  if (paceAt > 0) return 0;
+  const free = concurrencyLimit(concurrency) - inFlight;
+  return isRetry ? Math.min(free, options.maxRetries - retriesInFlight) : free;
+}
+
+/** Takes as many of the `freeSlots`, for usual calls. */
+export function takeSlots(
+  concurrency: Concurrency,
+  isRetry: boolean,
+  now: number,
+  count: number,
+): void {
+  countUsual(concurrency, now, count);
+  concurrency.changedAt = now;
+  concurrency.inFlight += count;
+  if (isRetry) concurrency.retriesInFlight += count;
+}
+
+/** So many slots are not used: no call was sent. */
+export function returnSlots(concurrency: Concurrency, isRetry: boolean, count: number): void {
+  concurrency.inFlight = Math.max(0, concurrency.inFlight - count);
+  concurrency.counted = Math.max(0, concurrency.counted - count);
+  if (isRetry) concurrency.retriesInFlight = Math.max(0, concurrency.retriesInFlight - count);
+}
+
 /** Returns the slot. `rttMs` is the duration of the call; may be fractional. */
 export function leaveConcurrency(
   concurrency: Concurrency,
@@ -162,7 +190,7 @@ const PACE_BURST = 10;
 /** If calls have used so much less than the pace allows, none of them waits any more. */
 const UNUSED_PACE_MS = 1000;
 
-function countUsual(concurrency: Concurrency, now: number): void {
+function countUsual(concurrency: Concurrency, now: number, count = 1): void {
   const { counted, countedFrom, usualPerSecond, paceAt } = concurrency;
   const passedMs = now - countedFrom;
   if (passedMs < 0) concurrency.countedFrom = now;
@@ -176,7 +204,7 @@ function countUsual(concurrency: Concurrency, now: number): void {
     concurrency.counted = 0;
     concurrency.countedFrom = now;
   }
-  concurrency.counted++;
+  concurrency.counted += count;
 }
 
 function takePace(concurrency: Concurrency, now: number): void {

@@ -130,6 +130,27 @@ export class FleetAdmission extends Admission {
     this.holdForSlot(Number.POSITIVE_INFINITY, now);
   }
 
+  protected override freeSlots(isRetry: boolean): number {
+    const free = super.freeSlots(isRetry);
+    const { share, inFlight, retriesInFlight, guards } = this;
+    if (share === undefined || guards.concurrency === undefined) return free;
+    const ownFree = Math.min(free, share.slots - inFlight);
+    return isRetry ? Math.min(ownFree, share.retrySlots - retriesInFlight) : ownFree;
+  }
+
+  protected override freeTokens(now: number, aheadMs: number, most: number): number {
+    const free = super.freeTokens(now, aheadMs, most);
+    const { share, planned } = this;
+    const { rate } = this.guards;
+    if (share === undefined || rate === undefined) return free;
+    const { burst } = rate.options;
+    const isReady = (before: number) =>
+      tokenReadyAt(share.rate, burst, now, before) - aheadMs <= now;
+    let count = 0;
+    while (count < free && isReady(planned + count)) count++;
+    return count;
+  }
+
   private trip(breaker: Breaker, now: number): void {
     if (breaker.generation !== this.generation) {
       this.generation = breaker.generation;

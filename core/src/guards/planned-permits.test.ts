@@ -1,8 +1,18 @@
 /** Tests of permits that get their token of the rate when they start. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { admissionOf, entered, FIRST, patiently, T0 } from "./admission.testing.ts";
-import type { Permit } from "./admission.ts";
+import {
+  admissionOf,
+  anySetup,
+  entered,
+  FIRST,
+  patiently,
+  play,
+  RETRY,
+  stateOf,
+  T0,
+} from "./admission.testing.ts";
+import { type Admission, type Permit, PermitBatch } from "./admission.ts";
 import { rateReadyAt } from "./rate.ts";
 
 const REQUEST = patiently(FIRST);
@@ -19,6 +29,61 @@ function planned(rate: { readonly perSecond: number; readonly burst: number }) {
   };
   return { admission, plan, planAll };
 }
+
+describe("a batch of planned permits", () => {
+  const anyBatch = fc.record({
+    setup: anySetup,
+    request: fc.record({
+      kind: fc.constantFrom("first" as const, "retry" as const),
+      patient: fc.constant(true),
+      throttled: fc.boolean(),
+    }),
+    most: fc.integer({ min: 1, max: 12 }),
+    aheadMs: fc.constantFrom(0, 50, 3000),
+    used: fc.nat(12),
+  });
+
+  test("is the same as permits that are taken one by one, whatever the guards and their history", () => {
+    fc.assert(
+      fc.property(anyBatch, ({ setup, request, most, aheadMs, used }) => {
+        const one = play(setup);
+        const many = play(setup);
+        const { now } = one;
+        const breakerOf = ({ admission }: typeof one) => admission.guards.breaker;
+        const permits: Permit[] = [];
+        while (permits.length < most) {
+          const permit = one.admission.enter(request, breakerOf(one), now, aheadMs);
+          if (permit === undefined) break;
+          permits.push(permit);
+        }
+        const batch = new PermitBatch(request.kind);
+        many.admission.enterMany(batch, request, breakerOf(many), now, aheadMs, most);
+        expect(batch.size).toBe(permits.length);
+        expect(stateOf(many)).toEqual(stateOf(one));
+        expect(many.random.draws).toBe(one.random.draws);
+
+        const kept = permits.splice(0, used);
+        const alike = kept.map(() => many.admission.takeFrom(batch));
+        const shown = ({ guards: _, budget: __, ...permit }: Permit) => permit;
+        expect(alike.map(shown)).toEqual(kept.map(shown));
+        for (const permit of permits.reverse()) {
+          one.admission.handBack(permit, breakerOf(one), now);
+        }
+        many.admission.handBackAll(batch, breakerOf(many), now);
+        expect(batch.size).toBe(0);
+        const running = ({ inFlight, retriesInFlight }: Admission) => [inFlight, retriesInFlight];
+        expect(running(many.admission)).toEqual(running(one.admission));
+        expect(stateOf(many)).toEqual(stateOf(one));
+        for (const [index, permit] of kept.entries()) {
+          const isStarted = one.admission.start(permit, now + 5);
+          expect(many.admission.start(alike[index] as Permit, now + 5)).toBe(isStarted);
+        }
+        expect(stateOf(many)).toEqual(stateOf(one));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
 
 describe("a planned permit", () => {
   test("is for a token within the time ahead", () => {
@@ -68,6 +133,24 @@ describe("a planned permit", () => {
     expect(admission.start(permit, T0)).toBe(true);
     admission.handBack(permit, undefined, T0);
     expect(admission.startsAt(T0)).toBe(T0);
+  });
+
+  test("counts for the retry budget when it starts, and not if it is handed back", () => {
+    const retryBudget = { kind: "RATIO", ratio: 0.5, minPerSecond: 0, windowMs: 10_000 } as const;
+    const admission = admissionOf({ retryBudget });
+    const retry = patiently(RETRY);
+    const permits = [1, 2, 3, 4].map(
+      () => admission.enter(REQUEST, undefined, T0, 0) as Permit,
+    ) as [Permit, Permit, Permit, Permit];
+    // Of a budget without a minimum, patient callers get one trial per second.
+    expect(entered(admission, retry, T0).ticket).toBeLessThan(0);
+    for (const permit of permits.slice(0, 2)) admission.handBack(permit, undefined, T0);
+    expect(admission.enter(retry, undefined, T0)).toBeUndefined();
+    for (const permit of permits.slice(2)) expect(admission.start(permit, T0)).toBe(true);
+    expect(entered(admission, retry, T0).ticket).toBeGreaterThan(0);
+    expect(admission.enter(retry, undefined, T0)).toBeUndefined();
+    admission.handBack(permits[2], undefined, T0);
+    admission.handBack(permits[3], undefined, T0);
   });
 
   test("takes the token of a rate that was set after it was given", () => {

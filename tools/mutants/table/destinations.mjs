@@ -58,16 +58,6 @@ export const destinations = [
       replace: "",
     },
     {
-      name: "claimed first attempts count for the retry budget before they are sent",
-      search: 'if (permit.kind === "first") this.#uncountFirst(permit);',
-      replace: "",
-    },
-    {
-      name: "sent first attempts do not count for the retry budget",
-      search: "if (request === FIRST) admission.tokens.take(permit, false, now, false, true);",
-      replace: "",
-    },
-    {
       name: "a changed document forgets an open circuit",
       search: "    keepOpen(current.guards, guards, now);\n",
       replace: "",

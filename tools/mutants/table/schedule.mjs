@@ -5,8 +5,8 @@ const schedule = [
   inService("engine/scheduler.ts", [
     {
       name: "a lane waits for a share after its due task has moved to another node",
-      search: "if (lane.isQueued || lane.isClaimed) continue;",
-      replace: "if (lane.isQueued || lane.isClaimed || lane.blocked) continue;",
+      search: "if (isWaitingForSlot(lane) || isClaiming(lane)) continue;",
+      replace: "if (lane.state.kind === 'waiting' || isClaiming(lane)) continue;",
     },
     {
       name: "a lane of suspects starves behind other lanes",
@@ -20,8 +20,8 @@ const schedule = [
     },
     {
       name: "blocked lanes are not checked again",
-      search: "else if (lane.blocked || lane.parked) this.#schedule(lane);",
-      replace: "",
+      search: "      else this.#schedule(lane);\n    }\n  }\n\n  #wouldAdmit",
+      replace: "    }\n  }\n\n  #wouldAdmit",
     },
     {
       name: "a later instant replaces an earlier one",
@@ -56,7 +56,7 @@ const schedule = [
     },
     {
       name: "a new task waits for a retry that a guard holds",
-      search: "|| retry.blocked || retry.parked;",
+      search: "|| isWaitingForGuard(retry);",
       replace: ";",
     },
   ]),
@@ -104,8 +104,8 @@ const schedule = [
   inService("engine/destination-runtime.ts", [
     {
       name: "a rate limit's tokens are sent at once",
-      search: "    if (!admission.start(permit, now)) return false;\n",
-      replace: "",
+      search: "    return admission.start(permit, now);",
+      replace: "    admission.start(permit, now);\n    return true;",
     },
   ]),
   inService("engine/commit.ts", [
@@ -191,6 +191,28 @@ const core = [
       "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency, now);",
     replace: "",
     tests: ["faces/service/src/engine/slow-start.test.ts"],
+  },
+  {
+    file: "core/src/guards/admission.ts",
+    name: "claimed first attempts count for the retry budget before they are sent",
+    search: "if (isRetry || !isPlanned) {",
+    replace: "if (isRetry || !isPlanned || kind === 'first') {",
+    tests: ["faces/service/src/engine/service-retry-budget.test.ts", "core/src/guards/planned"],
+  },
+  {
+    file: "core/src/guards/admission.ts",
+    name: "sent first attempts do not count for the retry budget",
+    search:
+      'if (permit.kind === "first") this.tokens.take(permit, false, now, false, permit.patient);',
+    replace: "",
+    tests: ["faces/service/src/engine/service-retry-budget.test.ts", "core/src/guards/planned"],
+  },
+  {
+    file: "core/src/guards/admission.ts",
+    name: "the permits of a claim that no task needs are kept",
+    search: "    this.count(batch.kind, -counted);\n",
+    replace: "",
+    tests: ["core/src/guards/planned"],
   },
 ];
 

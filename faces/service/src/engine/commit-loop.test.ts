@@ -2,7 +2,7 @@
  * Tests of running commits: results are applied in the order in which the commits started.
  * Tests of how many items a commit takes, and when a second one may start.
  */
-import { seededRandom } from "@redrive/core";
+import { PermitBatch, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { type CommitResult, EMPTY_BATCH } from "../model/batch.ts";
 import { pinnedTask } from "../stores/store.testing.ts";
@@ -114,7 +114,7 @@ describe("a running commit", () => {
         {
           lane: destination.lanes[lane],
           partitions: [0],
-          permits: [],
+          permits: new PermitBatch(lane === "first" ? "first" : "retry"),
           arrivals: undefined,
           origin: undefined,
         },

@@ -1086,13 +1086,13 @@ function applyClaims(
     context.scheduler.recordClaimed(claim, result);
     const { destination } = claim.lane;
     if (result.row !== null) adopt(context, destination, result.row);
-    // The first permits took a retry token each; the last one may be a trial without a token.
-    const used = claim.permits.splice(0, result.tasks.length);
+    // Taken before one of the tasks ends, and in this order: the last one may be a trial without a token.
+    const used = result.tasks.map(() => destination.admission.takeFrom(claim.permits));
     for (const [at, task] of result.tasks.entries()) {
       const hold = context.scheduler.holdOf(claim.lane, task.nextAttemptAt);
       context.runner.start(task, destination, used[at] as Permit, origins[at], hold);
     }
-    returnPermits(context, destination, claim.permits);
+    returnPermits(context, claim);
   }
 }
 
@@ -1143,7 +1143,7 @@ function writeRowsFirst(context: CommitContext, commit: PendingCommit): PendingC
 
 /** A planned claim is not made. */
 function returnClaim(context: CommitContext, claim: PlannedClaim): void {
-  returnPermits(context, claim.lane.destination, claim.permits);
+  returnPermits(context, claim);
   context.scheduler.recordUnclaimed(claim);
 }
 
@@ -1165,20 +1165,15 @@ function returnStart(
 ): void {
   const { tenantId, targetUrl } = create.task;
   context.scheduler.slots.release(tenantId, originOf(targetUrl));
-  returnPermits(context, destination, [permit]);
+  destination.returnPermit(permit, context.now);
+  context.scheduler.unblock(destination, context.now);
 }
 
-function returnPermits(
-  { scheduler, now }: CommitContext,
-  destination: DestinationRuntime,
-  permits: readonly Permit[],
-): void {
-  if (permits.length === 0) return;
-  // The latest first, so that the throttle reuses its random draws in their original order.
-  for (let at = permits.length - 1; at >= 0; at--) {
-    destination.returnPermit(permits[at] as Permit, now);
-  }
-  scheduler.unblock(destination, now);
+/** The permits of a claim that no task needs. */
+function returnPermits({ scheduler, now }: CommitContext, { lane, permits }: PlannedClaim): void {
+  if (permits.size === 0) return;
+  lane.destination.returnPermits(permits, now);
+  scheduler.unblock(lane.destination, now);
 }
 
 function reportEach<Result>(

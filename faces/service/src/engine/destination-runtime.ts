@@ -27,6 +27,7 @@ import {
   NO_SHARE,
   type Outcome,
   type Permit,
+  PermitBatch,
   type Policy,
   type Random,
   type ReservedTokens,
@@ -249,20 +250,48 @@ export class DestinationRuntime {
 
   /**
    * A permit for one attempt. Undefined if a guard holds it; `heldBy` and `readyAt` are then set. It
-   * gets its token of a rate from `maySend`, within about `aheadMs`.
+   * gets its token of a rate from `maySend`.
    */
-  takePermit(isRetry: boolean, now: number, aheadMs = 0): Permit | undefined {
+  takePermit(isRetry: boolean, now: number): Permit | undefined {
+    const { breaker } = this.#beforeEntering(now);
+    const permit = this.admission.enter(this.#requestFor(isRetry), breaker, now, 0);
+    this.#recordEntering(breaker, permit !== undefined, now);
+    return permit;
+  }
+
+  /** No permit yet, for the attempts of one claim. */
+  batchFor(isRetry: boolean): PermitBatch {
+    return new PermitBatch(this.#requestFor(isRetry).kind);
+  }
+
+  /**
+   * Adds permits to the batch until it has `most`, or a guard holds the next one; `heldBy` and `readyAt`
+   * are then set. They get their tokens of a rate from `maySend`, within about `aheadMs`.
+   */
+  takePermits(
+    batch: PermitBatch,
+    isRetry: boolean,
+    now: number,
+    aheadMs: number,
+    most: number,
+  ): void {
+    const { breaker } = this.#beforeEntering(now);
+    this.admission.enterMany(batch, this.#requestFor(isRetry), breaker, now, aheadMs, most);
+    this.#recordEntering(breaker, batch.size >= most, now);
+  }
+
+  #beforeEntering(now: number): Guards {
     this.usedAt = now;
-    const { breaker } = this.guards;
     if (this.fleetState.isBudgetOutdated) this.followFleet(now);
-    const permit = this.admission.enter(this.#requestFor(isRetry), breaker, now, aheadMs);
-    if (!this.#fleet.takesAll && (this.isShared || (permit === undefined && this.awaitsOthers))) {
+    return this.guards;
+  }
+
+  /** `isAdmitted`: no guard holds the next attempt. */
+  #recordEntering(breaker: Breaker | undefined, isAdmitted: boolean, now: number): void {
+    if (!this.#fleet.takesAll && (this.isShared || (!isAdmitted && this.awaitsOthers))) {
       this.#fleet.recordUse(this);
     }
-    if (permit === undefined) return undefined;
     if (breaker?.state === "HALF_OPEN") this.#announceProbe(breaker, now);
-    if (permit.kind === "first") this.#uncountFirst(permit);
-    return permit;
   }
 
   /** An announcement that no probe has used yet still keeps the other nodes out. */
@@ -270,17 +299,6 @@ export class DestinationRuntime {
     if (this.#probeOf === generation && this.#probeUntil > now) return;
     this.#probeOf = generation;
     this.#probeUntil = now + options.openMs;
-  }
-
-  /**
-   * A claim takes permits before its tasks are sent, and maybe for more tasks than there are. The
-   * retry budgets must count only first attempts that were sent, so `maySend` counts them.
-   */
-  #uncountFirst(permit: Permit): void {
-    this.admission.tokens.handBack(permit, false);
-    permit.ticket = 0;
-    permit.serviceTicket = 0;
-    permit.budget = undefined;
   }
 
   /** Would `takePermit` return a permit now? If not, `heldBy` and `readyAt` say why. */
@@ -332,9 +350,7 @@ export class DestinationRuntime {
     const request = permit.kind === "first" ? FIRST : retryRequest(throttled);
     const { admission } = this;
     if (!recheckPermit(admission, permit, this.guards.breaker, request, now)) return false;
-    if (!admission.start(permit, now)) return false;
-    if (request === FIRST) admission.tokens.take(permit, false, now, false, true);
-    return true;
+    return admission.start(permit, now);
   }
 
   /** When the retry budgets can pay for a retry. */
@@ -357,6 +373,11 @@ export class DestinationRuntime {
     this.admission.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
     const isOverload = concurrencyOutcomeOf(outcome, verdict) === "dropped";
     this.limits.follow(this.guards.concurrency, now, isOverload ? outcome : undefined);
+  }
+
+  /** The permits that the claim did not need. */
+  returnPermits(batch: PermitBatch, now: number): void {
+    this.admission.handBackAll(batch, this.guards.breaker, now);
   }
 
   /** Nothing was sent: returns everything that the permit took. */

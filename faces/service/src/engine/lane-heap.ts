@@ -10,6 +10,7 @@
 import { createHeap, type Heap } from "../collections/heap.ts";
 import { LANES } from "../model/task.ts";
 import type { DestinationLane } from "./destination-runtime.ts";
+import { setDue } from "./lanes.ts";
 
 /** Counts the turns of several heaps that hold the same lanes. */
 export class TurnCounter {
@@ -76,14 +77,13 @@ export class LaneHeap {
     this.#turns = turns;
   }
 
-  /** The lane is to be checked at that instant. It is then neither blocked nor parked. */
+  /** The lane is to be checked at that instant. */
   push(lane: DestinationLane, at: number): void {
     this.#add(lane, at, ++this.#sequence);
   }
 
   #add(lane: DestinationLane, at: number, sequence: number): void {
-    lane.blocked = false;
-    lane.parked = false;
+    setDue(lane);
     const tenant = this.#tenantOf(lane);
     const entry = entryOf(lane, at, ++lane.stamp, sequence);
     tenant.heap.push(entry);

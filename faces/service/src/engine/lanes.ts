@@ -1,6 +1,6 @@
 /**
  * Waiting lane: the tasks of a destination that wait in one lane, as far as this node knows. A lane
- * stores no tasks, only when the earliest one is due and what holds it.
+ * stores no tasks, only when the earliest one is due, what the lane does now, and what holds it.
  */
 import type { HoldReason } from "@redrive/core";
 import { LANES, type Lane } from "../model/task.ts";
@@ -13,28 +13,86 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
   dueAt: number;
   /** The same by partition; undefined in a store with one partition. */
   dueAts: Map<number, number> | undefined;
+  /** Changed only by the functions of this file. */
+  state: LaneState;
   /** Entries of the scheduler's heap with an older stamp are stale. */
   stamp: number;
-  /** A task is due or soon will be, but only a change at the destination lets it continue. */
-  blocked: boolean;
-  /** A task waits until `parkedUntil`, unless a change at the destination frees it earlier. */
-  parked: boolean;
-  parkedUntil: number;
   /** The number of its last turn in the scheduler. */
   turn: number;
   /** The origin of its latest known task; undefined: not known yet. */
   origin: string | undefined;
-  /** It waits for a slot of its origin (`schedule/attempt-slots.ts`). */
-  isQueued: boolean;
   /** A slot of this origin was taken for it. */
   slotOf: string | undefined;
-  /** A claim of this lane is being committed, so the next task is not known. */
-  isClaimed: boolean;
   /**
    * The instants by partition that become known while a claim is being committed in a shared store. The
    * claim may have read the store before. Undefined: no claim is being committed.
    */
   arrivals: Map<number, number> | undefined;
+}
+
+/**
+ * What a lane does. `idle`: no task is known. `due`: the scheduler checks it when its task is due.
+ * `claiming`: a claim is being committed, so the next task is not known. `waiting`: a task is due or soon
+ * will be, and a guard of the destination or the limit of its origin holds it. A guard holds it until
+ * `until`, unless a change at the destination frees it earlier; Infinity: only such a change does.
+ */
+interface LaneState {
+  readonly kind: "idle" | "due" | "claiming" | "waiting";
+  readonly for: "guard" | "slot" | undefined;
+  readonly until: number;
+}
+
+const IDLE: LaneState = { kind: "idle", for: undefined, until: 0 };
+const DUE: LaneState = { kind: "due", for: undefined, until: 0 };
+const CLAIMING: LaneState = { kind: "claiming", for: undefined, until: 0 };
+const FOR_SLOT: LaneState = { kind: "waiting", for: "slot", until: Number.POSITIVE_INFINITY };
+
+/** The scheduler has a place for it, or has just taken it from there. */
+export function setDue(lane: WaitingLane): void {
+  lane.state = DUE;
+}
+
+/** It has no task, or none that this node may claim. Its place with the scheduler is void. */
+export function setIdle(lane: WaitingLane): void {
+  lane.stamp++;
+  lane.state = IDLE;
+}
+
+export function setWaitingForGuard(lane: WaitingLane, until: number): void {
+  lane.state = { kind: "waiting", for: "guard", until };
+}
+
+/** It has a place among the lanes of its origin, and none with the scheduler. */
+export function setWaitingForSlot(lane: WaitingLane): void {
+  lane.state = FOR_SLOT;
+}
+
+export function isWaitingForGuard({ state }: WaitingLane): boolean {
+  return state.for === "guard";
+}
+
+export function isWaitingForSlot({ state }: WaitingLane): boolean {
+  return state.for === "slot";
+}
+
+export function isClaiming({ state }: WaitingLane): boolean {
+  return state.kind === "claiming";
+}
+
+/**
+ * A claim of it is being committed. In a shared store it may have read the store before: the lane then
+ * records the instants that become known meanwhile.
+ */
+export function beginClaim(lane: WaitingLane, isShared: boolean): WaitingLane["arrivals"] {
+  lane.state = CLAIMING;
+  lane.arrivals = isShared ? new Map() : undefined;
+  return lane.arrivals;
+}
+
+/** The claim has ended. */
+export function endClaim(lane: WaitingLane): void {
+  lane.state = IDLE;
+  lane.arrivals = undefined;
 }
 
 export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
@@ -71,12 +129,9 @@ export interface HeldLane {
   readonly sinceAt: number;
 }
 
-/** A task of the lane is due, and no known guard or limit holds it. */
-export function isReady(
-  { dueAt, blocked, parked, parkedUntil, isQueued }: WaitingLane,
-  now: number,
-): boolean {
-  return dueAt <= now && !blocked && !isQueued && (!parked || parkedUntil <= now);
+/** A task of the lane is due, and no known guard or limit holds it. It may be claimed already. */
+export function isReady({ dueAt, state }: WaitingLane, now: number): boolean {
+  return dueAt <= now && (state.kind !== "waiting" || state.until <= now);
 }
 
 /** Which lane goes first: the one whose task was due first; at a tie, first attempts. */
@@ -92,15 +147,11 @@ export function createLanes<Destination>(destination: Destination): Lanes<Destin
     lane: name,
     dueAt: Number.POSITIVE_INFINITY,
     dueAts: undefined,
+    state: IDLE,
     stamp: 0,
-    blocked: false,
-    parked: false,
-    parkedUntil: 0,
     turn: 0,
     origin: undefined,
-    isQueued: false,
     slotOf: undefined,
-    isClaimed: false,
     arrivals: undefined,
     hold: undefined,
     heldUntil: 0,

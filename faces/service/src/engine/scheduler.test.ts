@@ -3,7 +3,13 @@
  * Tests of planned claims: what a claim may take when permits are scarce.
  * Tests of how many permits one claim may take, by the guards of its destination.
  */
-import { createGuards, guardOptionsOf, resolveDestination, seededRandom } from "@redrive/core";
+import {
+  createGuards,
+  guardOptionsOf,
+  PermitBatch,
+  resolveDestination,
+  seededRandom,
+} from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import { T0 } from "../stores/store.testing.ts";
@@ -58,13 +64,13 @@ describe("scheduler", () => {
       const { lane, permits } = claim;
       const waiting = this.#waiting.get(lane.destination);
       if (waiting === undefined) throw new Error("an unknown destination was claimed");
-      const count = Math.min(waiting.left, permits.length);
+      const count = Math.min(waiting.left, permits.size);
       waiting.left -= count;
       const nextDueAt = waiting.left > 0 ? waiting.dueAt : null;
       const result = { tasks: [], nextDueAts: [nextDueAt], row: null };
       assignSlots(this.scheduler.slots, claim, result, this.now);
       this.scheduler.recordClaimed(claim, result);
-      for (const permit of permits) lane.destination.returnPermit(permit, this.now);
+      lane.destination.returnPermits(permits, this.now);
       this.scheduler.unblock(lane.destination, this.now);
       return count;
     }
@@ -231,7 +237,8 @@ describe("planned claim", () => {
     const [lane, other] = name === "first" ? [first, retry] : [retry, first];
     lane.dueAt = NOW - 1000;
     other.dueAt = otherAt;
-    const parts = { lane, partitions: [0], permits: [], arrivals: undefined, origin: undefined };
+    const permits = new PermitBatch(name);
+    const parts = { lane, partitions: [0], permits, arrivals: undefined, origin: undefined };
     const { ahead, aheadMs } = plannedClaim(parts, { ahead: 5, aheadMs: 8, isScarce, now: NOW });
     return { ahead, aheadMs };
   }

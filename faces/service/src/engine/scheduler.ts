@@ -4,12 +4,34 @@
  * number of destinations and its work with the number of due lanes, so a slow, failing or held
  * destination costs the other destinations nothing.
  */
-import { assertRange, concurrencyLimit, type Guards, type Permit } from "@redrive/core";
+import {
+  assertRange,
+  concurrencyLimit,
+  type Guards,
+  type Permit,
+  type PermitBatch,
+} from "@redrive/core";
 import type { ClaimRequest, ClaimResult } from "../model/batch.ts";
 import { LANES, type NewTask } from "../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "./destination-runtime.ts";
 import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
-import { endHold, type Hold, holdLane, holdOf, isDueBefore, isReady, siblingOf } from "./lanes.ts";
+import {
+  beginClaim,
+  endClaim,
+  endHold,
+  type Hold,
+  holdLane,
+  holdOf,
+  isClaiming,
+  isDueBefore,
+  isReady,
+  isWaitingForGuard,
+  isWaitingForSlot,
+  setDue,
+  setIdle,
+  setWaitingForGuard,
+  siblingOf,
+} from "./lanes.ts";
 import { OwnPartitions } from "./node.ts";
 import { type AttemptLimits, AttemptSlots, originOf } from "./slots.ts";
 
@@ -89,10 +111,10 @@ export class Scheduler {
     for (const lane of lanes) {
       if (!forgetDues(lane, (partition) => this.#partitions.has(partition))) continue;
       // A lane that waits for a slot or a claim is checked when that wait ends.
-      if (lane.isQueued || lane.isClaimed) continue;
+      if (isWaitingForSlot(lane) || isClaiming(lane)) continue;
       // Its place in the heap is for a task that it may not have any more. So is its wait for a guard:
       // a share of a limit is requested only while a task is due.
-      lane.stamp++;
+      setIdle(lane);
       this.#scheduleOrFree(lane);
     }
   }
@@ -138,7 +160,7 @@ export class Scheduler {
       const due = this.#heap.takeAll(now, most, (tenantId) => this.slots.hasRoomOnNode(tenantId));
       if (due.length === 0) break;
       const planned = this.#planTurns(due, left, now, postponed);
-      for (const { permits } of planned) left -= permits.length;
+      for (const { permits } of planned) left -= permits.size;
       claims.push(...planned);
     }
     for (const lane of postponed) this.#heap.push(lane, now);
@@ -178,8 +200,8 @@ export class Scheduler {
         if (planned === undefined) continue;
         if ("permits" in planned) {
           claims.push(planned);
-          share -= planned.permits.length;
-          left -= planned.permits.length;
+          share -= planned.permits.size;
+          left -= planned.permits.size;
         } else unused.push(planned);
       }
     }
@@ -198,9 +220,9 @@ export class Scheduler {
     postponed: DestinationLane[],
   ): PlannedClaim | LaneTurn | undefined {
     // It was due before its sibling, and has already been claimed in the sibling's turn.
-    if (turn.lane.isClaimed) return undefined;
+    if (isClaiming(turn.lane)) return undefined;
     const lane = this.#firstOf(turn.lane, now);
-    lane.parked = false;
+    setDue(lane);
     if (mustWaitForSibling(lane)) {
       postponed.push(lane);
       return undefined;
@@ -214,7 +236,7 @@ export class Scheduler {
     for (;;) {
       const turn = this.#suspects.take(now, (tenantId) => this.slots.hasRoomOnNode(tenantId));
       if (turn === undefined) return undefined;
-      turn.lane.parked = false;
+      setDue(turn.lane);
       const claim = this.#planClaim(turn.lane, 1, now);
       if (claim !== undefined && claim !== NO_ROOM) return claim;
     }
@@ -223,7 +245,7 @@ export class Scheduler {
   /** If both lanes of a destination are ready, the one whose task was due first. */
   #firstOf(lane: DestinationLane, now: number): DestinationLane {
     const sibling = siblingOf(lane);
-    if (sibling === undefined || sibling.isClaimed || !isReady(sibling, now)) return lane;
+    if (sibling === undefined || isClaiming(sibling) || !isReady(sibling, now)) return lane;
     if (!isDueBefore(sibling, lane)) return lane;
     this.#heap.push(lane, now);
     sibling.stamp++;
@@ -247,16 +269,19 @@ export class Scheduler {
       return undefined;
     }
     const partitions = duePartitions(lane, Math.max(now, lane.dueAt) + aheadMs);
-    if (partitions.length === 0) return this.slots.returnGrant(lane);
+    if (partitions.length === 0) {
+      setIdle(lane);
+      return this.slots.returnGrant(lane);
+    }
     const room = this.slots.roomFor(lane, now);
     if (room === 0) return this.#waitForSlot(lane, now);
     const permits = this.#takePermits(lane, { available, room }, capacity, now);
-    if (permits.length === 0) return undefined;
+    if (permits.size === 0) return undefined;
     const { origin } = lane;
-    this.slots.take(lane.destination.tenantId, origin, permits.length);
+    this.slots.take(lane.destination.tenantId, origin, permits.size);
     const arrivals = beginClaim(lane, isShared);
     const claim = { lane, partitions, permits, arrivals, origin };
-    return plannedClaim(claim, { ahead, aheadMs, isScarce: permits.length < available, now });
+    return plannedClaim(claim, { ahead, aheadMs, isScarce: permits.size < available, now });
   }
 
   #capacityOf(lane: DestinationLane): ClaimCapacity {
@@ -287,48 +312,29 @@ export class Scheduler {
     { available, room }: { readonly available: number; readonly room: number },
     capacity: ClaimCapacity,
     now: number,
-  ): Permit[] {
-    const permits: Permit[] = [];
-    this.#addPermits(permits, lane, Math.min(available, room), now, 0);
+  ): PermitBatch {
+    const { destination } = lane;
+    const isRetry = lane.lane !== "first";
+    const permits = destination.batchFor(isRetry);
+    const take = (aheadMs: number, most: number) =>
+      destination.takePermits(permits, isRetry, now, aheadMs, most);
+    take(0, Math.min(available, room));
     if (capacity.tokensMs > 0) {
-      const most = Math.min(available, Math.ceil((permits.length + room) / 2));
-      if (permits.length === 0) this.#addPermits(permits, lane, 1, now, firstTokenMs(capacity));
-      if (permits.length > 0) this.#addPermits(permits, lane, most, now, capacity.tokensMs);
+      const most = Math.min(available, Math.ceil((permits.size + room) / 2));
+      if (permits.size === 0) take(firstTokenMs(capacity), 1);
+      if (permits.size > 0) take(capacity.tokensMs, most);
     }
-    if (permits.length === 0) this.#park(lane, now);
+    if (permits.size === 0) this.#park(lane, now);
     else endHold(lane, now);
     return permits;
-  }
-
-  /** Until there are `most`, or a guard holds the next one. */
-  #addPermits(
-    permits: Permit[],
-    lane: DestinationLane,
-    most: number,
-    now: number,
-    aheadMs: number,
-  ): void {
-    while (permits.length < most) {
-      const permit = lane.destination.takePermit(lane.lane !== "first", now, aheadMs);
-      if (permit === undefined) return;
-      permits.push(permit);
-    }
   }
 
   #park(lane: DestinationLane, now: number): void {
     const { readyAt, heldBy } = lane.destination;
     holdLane(lane, heldBy, now);
-    if (Number.isFinite(readyAt)) {
-      if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
-      lane.parked = true;
-      lane.parkedUntil = readyAt;
-    } else this.#block(lane);
-  }
-
-  #block(lane: DestinationLane): void {
-    lane.stamp++;
-    lane.parked = false;
-    lane.blocked = true;
+    if (!Number.isFinite(readyAt)) setIdle(lane);
+    else if (!isWaitingForGuard(lane) || lane.state.until !== readyAt) this.#push(lane, readyAt);
+    setWaitingForGuard(lane, readyAt);
   }
 
   /** The claim was committed. The result says when the next task of the lane is due. */
@@ -339,9 +345,9 @@ export class Scheduler {
   }
 
   /** The claim was not made. */
-  recordUnclaimed({ lane, permits, origin }: PlannedClaim): void {
+  recordUnclaimed({ lane, count, origin }: PlannedClaim): void {
     endClaim(lane);
-    this.slots.release(lane.destination.tenantId, origin, permits.length);
+    this.slots.release(lane.destination.tenantId, origin, count);
     this.#schedule(lane);
   }
 
@@ -358,10 +364,11 @@ export class Scheduler {
   unblock(destination: DestinationRuntime, now: number): void {
     for (const name of LANES) {
       const lane = destination.lanes[name];
-      const isHeld = lane.parked && !this.#wouldAdmit(lane, now);
+      if (!isWaitingForGuard(lane)) continue;
+      const isTimed = Number.isFinite(lane.state.until);
       // The guard that holds the lane, and its end, may have changed too.
-      if (isHeld) this.#park(lane, now);
-      else if (lane.blocked || lane.parked) this.#schedule(lane);
+      if (isTimed && !this.#wouldAdmit(lane, now)) this.#park(lane, now);
+      else this.#schedule(lane);
     }
   }
 
@@ -382,7 +389,7 @@ export class Scheduler {
 
   /** A lane of suspects is not checked early, because suspects are not claimed ahead of time. */
   #schedule(lane: DestinationLane): void {
-    if (!Number.isFinite(lane.dueAt) || lane.isQueued) return;
+    if (!Number.isFinite(lane.dueAt) || isWaitingForSlot(lane) || isClaiming(lane)) return;
     this.#push(lane, isSuspect(lane) ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
   }
 
@@ -415,7 +422,8 @@ function isSuspect({ lane }: DestinationLane): boolean {
  */
 function mustWaitForSibling(lane: DestinationLane): boolean {
   const isOneByOne = claimCapacity(lane.destination).due === 1;
-  return isOneByOne && siblingOf(lane)?.isClaimed === true;
+  const sibling = siblingOf(lane);
+  return isOneByOne && sibling !== undefined && isClaiming(sibling);
 }
 
 /**
@@ -428,7 +436,7 @@ function mayStartNow(
   now: number,
 ): boolean {
   if (first.dueAt <= now) return false;
-  return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
+  return retry.dueAt >= Math.min(dueAt, now) || isWaitingForGuard(retry);
 }
 
 // Lane dues: when the tasks of a lane are due, by partition. In a store with one partition, a lane has
@@ -510,7 +518,9 @@ export interface PlannedClaim {
   readonly lane: DestinationLane;
   /** The partitions to claim from. */
   readonly partitions: readonly number[];
-  readonly permits: Permit[];
+  readonly permits: PermitBatch;
+  /** The number of permits and of slots that were taken. */
+  readonly count: number;
   /** What the lane learns until the claim is committed; undefined in a store with one partition. */
   readonly arrivals: ReadonlyMap<number, number> | undefined;
   /** The origin whose slots were taken, one for each permit; undefined: the origin is not known. */
@@ -529,31 +539,26 @@ interface Reach extends Pick<PlannedClaim, "ahead" | "aheadMs"> {
 
 /** If permits are scarce, no task of the lane may overtake an older task of the other lane. */
 export function plannedClaim(
-  { lane, partitions, permits, arrivals, origin }: Omit<PlannedClaim, "ahead" | "aheadMs">,
+  {
+    lane,
+    partitions,
+    permits,
+    arrivals,
+    origin,
+  }: Omit<PlannedClaim, "ahead" | "aheadMs" | "count">,
   { ahead, aheadMs, isScarce, now }: Reach,
 ): PlannedClaim {
   const sibling = isScarce ? siblingOf(lane) : undefined;
   const isFree = sibling === undefined || !isReady(sibling, now);
-  if (isFree) return { lane, partitions, permits, arrivals, origin, ahead, aheadMs };
+  const count = permits.size;
+  if (isFree) return { lane, partitions, permits, count, arrivals, origin, ahead, aheadMs };
   const olderMs = (lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1) - now;
   const reachMs = Math.min(0, olderMs);
-  return { lane, partitions, permits, arrivals, origin, ahead: 0, aheadMs: reachMs };
+  return { lane, partitions, permits, count, arrivals, origin, ahead: 0, aheadMs: reachMs };
 }
 
 export function isSuspectClaim({ lane }: PlannedClaim): boolean {
   return lane.lane === "suspect";
-}
-
-/** Returns where the lane records the instants that become known until the claim is committed. */
-function beginClaim(lane: DestinationLane, isShared: boolean): DestinationLane["arrivals"] {
-  lane.isClaimed = true;
-  lane.arrivals = isShared ? new Map() : undefined;
-  return lane.arrivals;
-}
-
-function endClaim(lane: DestinationLane): void {
-  lane.isClaimed = false;
-  lane.arrivals = undefined;
 }
 
 /** The claims were committed. They have seen the other items of their commit. */
@@ -562,7 +567,7 @@ export function stopArrivals(claims: readonly PlannedClaim[]): void {
 }
 
 export function claimRequestOf(
-  { lane, partitions, permits, ahead, aheadMs }: PlannedClaim,
+  { lane, partitions, count, ahead, aheadMs }: PlannedClaim,
   version: number,
 ): ClaimRequest {
   const { tenantId, name } = lane.destination;
@@ -571,7 +576,7 @@ export function claimRequestOf(
     destination: name,
     lane: lane.lane,
     partitions,
-    limit: permits.length,
+    limit: count,
     aheadMs: ahead > 0 ? aheadMs : Math.min(0, aheadMs),
     aheadLimit: ahead,
     version,
@@ -643,7 +648,7 @@ function aheadCapacity({ breaker, concurrency }: Guards): number {
 /** Returns the origin of each task that may start; undefined if its origin has no slot. */
 export function assignSlots(
   slots: AttemptSlots,
-  { lane, permits, origin: reserved }: PlannedClaim,
+  { lane, count, origin: reserved }: PlannedClaim,
   { tasks }: ClaimResult,
   now: number,
 ): readonly (string | undefined)[] {
@@ -658,7 +663,7 @@ export function assignSlots(
   });
   // The next task is one that could not start.
   lane.origin = fullOrigin ?? lane.origin;
-  const unused = permits.length - tasks.length;
+  const unused = count - tasks.length;
   if (unused > 0) slots.release(tenantId, reserved, unused);
   return origins;
 }

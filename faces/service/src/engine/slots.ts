@@ -11,7 +11,14 @@ import { assertRange, fairRoom } from "@redrive/core";
 import { memoize } from "../collections/bounded-cache.ts";
 import type { DestinationLane } from "./destination-runtime.ts";
 import { LaneHeap, type TurnCounter } from "./lane-heap.ts";
-import { type Hold, type HoldableLane, holdLane, holdOf } from "./lanes.ts";
+import {
+  type Hold,
+  type HoldableLane,
+  holdLane,
+  holdOf,
+  setDue,
+  setWaitingForSlot,
+} from "./lanes.ts";
 
 export interface AttemptLimits {
   /** Attempts at once on this node. */
@@ -263,7 +270,7 @@ class OriginSlots {
     const state = this.#stateOf(lane.origin as string);
     state.waiting ??= new LaneHeap(this.#turns);
     state.waiting.push(lane, Math.min(lane.dueAt, now));
-    lane.isQueued = true;
+    setWaitingForSlot(lane);
   }
 
   /** Takes slots for waiting lanes of origins that have some. Each of these lanes is to be checked. */
@@ -362,7 +369,7 @@ function grantFrom(state: OriginState, now: number, check: (lane: DestinationLan
     const { lane } = turn;
     slots.add(lane.destination.tenantId, 1);
     lane.slotOf = origin;
-    lane.isQueued = false;
+    setDue(lane);
     check(lane);
   }
   waiting.restore();
