@@ -28,6 +28,9 @@ const PATHS = {
   destination: traceDestination,
 };
 
+const built = (/** @type {string} */ path) =>
+  import(new URL(`../../${path}`, import.meta.url).href);
+
 register("./hooks.mjs", import.meta.url);
 const [name = "post", ...rest] = process.argv.slice(2);
 const trace = PATHS[/** @type {keyof typeof PATHS} */ (name)];
@@ -99,12 +102,12 @@ async function traceClaim(store) {
 }
 
 async function traceRetry() {
-  const { retry } = await import("redrive");
+  const { retry } = await built("faces/library/dist/index.js");
   return await shortest(() => record(() => retry(async () => 1)));
 }
 
 async function traceDestination() {
-  const { destination } = await import("redrive");
+  const { destination } = await built("faces/library/dist/index.js");
   const called = destination("traced", { concurrency: { max: 10 }, rate: { perSecond: 1000 } });
   return await shortest(() => record(() => called.run(async () => 1)));
 }
@@ -115,8 +118,8 @@ async function traceDestination() {
  * @param {(service: { redrive: any, url: string, target: string }) => Promise<T>} use
  */
 async function withService(store, use) {
-  const { createRedrive } = await import("@redrive/service");
-  const { createApp, listenApp } = await import("@redrive/service/http");
+  const { createRedrive } = await built("faces/service/dist/index.js");
+  const { createApp, listenApp } = await built("faces/service/dist/http/index.js");
   const folder = mkdtempSync(join(tmpdir(), "redrive-trace-"));
   const server = createServer((incoming, response) => {
     incoming.resume().on("end", () => response.end("ok"));
