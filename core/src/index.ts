@@ -162,7 +162,6 @@ export {
   concurrencyOutcomeOf,
   HEDGE_REQUEST,
   type Permit,
-  PermitBatch,
   type Refusal,
   rampUp,
   recheckPermit,
@@ -194,6 +193,7 @@ export {
   FleetAdmission,
   type FleetShare,
   NO_SHARE,
+  PermitBatch,
   type ReservedTokens,
   type SlotDemand,
   wantedSlots,
@@ -230,21 +230,19 @@ export {
   takeRate,
 } from "./guards/rate.ts";
 export {
-  budgetAllows,
-  createRetryBudget,
-  type RetryBudget,
-  type RetryBudgetOptions,
-  restoreRetryBudget,
-  saveRetryBudget,
-} from "./guards/retry-budget.ts";
-export {
   type BudgetPlace,
   BudgetShare,
+  budgetAllows,
+  createRetryBudget,
   fairRoom,
+  type RetryBudget,
+  type RetryBudgetOptions,
   reservedRetries,
+  restoreRetryBudget,
   SharedBudget,
+  saveRetryBudget,
   shareBudget,
-} from "./guards/shared-budget.ts";
+} from "./guards/retry-budget.ts";
 export {
   createThrottle,
   enterThrottle,

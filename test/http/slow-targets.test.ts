@@ -115,6 +115,13 @@ async function attemptsOf(taskId: string): Promise<readonly Attempt[]> {
   return answer.json.attempts;
 }
 
+/** The longest time for which the service could not run: on a busy machine, nothing ends in time. */
+async function maxDelayMs(): Promise<number> {
+  child.send("delay");
+  const [answer] = await once(child, "message");
+  return answer as number;
+}
+
 /** One after the other. Returns the largest memory that was seen. */
 async function runHealthy(url: string): Promise<number> {
   let peakMib = 0;
@@ -142,13 +149,14 @@ test.skipIf(process.platform !== "linux")(
     const slow = Promise.all(KINDS.map(([, behavior]) => runKind(behavior)));
     const peakMib = await runHealthy(healthy);
     const kinds = await slow;
+    const maxLateMs = MAX_LATE_MS + (await maxDelayMs());
     for (const [index, [does, , isLate]] of KINDS.entries()) {
       const durations: number[] = [];
       for (const taskId of kinds[index] ?? []) {
         for (const { durationMs } of await attemptsOf(taskId)) durations.push(durationMs);
       }
       expect(durations, does).toHaveLength(TARGETS * TASKS);
-      expect(Math.max(...durations), does).toBeLessThan(DEADLINE_MS + MAX_LATE_MS);
+      expect(Math.max(...durations), does).toBeLessThan(DEADLINE_MS + maxLateMs);
       if (isLate) expect(Math.min(...durations), does).toBeGreaterThanOrEqual(DEADLINE_MS);
       else expect(Math.max(...durations), does).toBeLessThan(DEADLINE_MS);
     }

@@ -103,13 +103,13 @@ test("attempts are exported as spans of their task's trace", async () => {
       "redrive.attempt": 1,
       "redrive.outcome": "status",
     },
-    events: [
-      {
-        name: "redrive.retry",
-        attributes: { "redrive.wait.cause": "policy", "redrive.wait.duration_ms": 7 },
-      },
-    ],
   });
+  // A busy machine may have sent the attempt late, which is an event of its own.
+  expect(first?.events.filter(({ name }) => name === "redrive.retry")).toEqual([
+    expect.objectContaining({
+      attributes: { "redrive.wait.cause": "policy", "redrive.wait.duration_ms": 7 },
+    }),
+  ]);
   expect(second).toMatchObject({
     parentSpanId: PARENT,
     status: 0,

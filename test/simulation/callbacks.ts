@@ -8,7 +8,7 @@ import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.t
 import type { NewId } from "../../faces/service/src/model/ids.ts";
 import { partitionByteOf } from "../../faces/service/src/model/partition.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
-import { callbackOf, followUpsOf } from "../../faces/service/src/operations/follow-ups.ts";
+import { callbackOf, followUps } from "../../faces/service/src/operations/follow-ups.ts";
 
 /** The label that names the task whose end the callback reports. */
 export const CAUSE_LABEL = "redrive.callback";
@@ -19,8 +19,9 @@ function inSimulation(task: NewTask): NewTask {
 }
 
 export function createFollowUp(newId: NewId): FollowUp {
+  const ofService = followUps(newId);
   return (task, settle, settings, now) => {
-    const onEnd = followUpsOf(task, settle, settings, now, newId);
+    const onEnd = ofService(task, settle, settings, now);
     if (onEnd === undefined) return undefined;
     const entries = Object.entries(onEnd).map(([status, tasks]) => [
       status,

@@ -7,7 +7,7 @@ import type { Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../../faces/service/src/model/store-errors.ts";
-import { wrapped } from "../../faces/service/src/model/store-wrappers.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.testing.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 type DiskFault = "full" | "broken" | "killed";

@@ -5,7 +5,7 @@
 import type { Batch } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { StoreRefusedError } from "../../faces/service/src/model/store-errors.ts";
-import { wrapped } from "../../faces/service/src/model/store-wrappers.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.testing.ts";
 
 export interface Refusals {
   refused: number;

@@ -6,7 +6,7 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
-import { wrapped } from "../../faces/service/src/model/store-wrappers.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.testing.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
 import type { Cut } from "../../faces/service/src/stores/memory/faulty-store.testing.ts";
 import { createFollowUp } from "./callbacks.ts";

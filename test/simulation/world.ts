@@ -14,8 +14,8 @@ import {
 } from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
-import { wrapped } from "../../faces/service/src/model/store-wrappers.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.testing.ts";
 import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
   type Cut,

@@ -16,14 +16,27 @@ const ENGINE = [
   "engine/slow-start",
   "engine/suspects",
   "engine/overlapping-commits",
-  "engine/commit/",
-  "engine/destination/",
-  "engine/events/",
+  "engine/commit",
+  "engine/turn-queue",
+  "engine/destination",
+  "engine/unreadable-documents",
+  "engine/limit-history",
+  "engine/events",
+  "engine/guard-saver",
+  "engine/due-scan",
+  "engine/maintenance",
   "engine/exchange.test",
   "engine/fleet",
-  "engine/node/",
-  "engine/run/",
-  "engine/schedule/",
+  "engine/node",
+  "engine/clock-steps",
+  "engine/rescuer",
+  "engine/run",
+  "engine/refused-items",
+  "engine/attempt-limits",
+  "engine/service-retry-budget",
+  "engine/settlement",
+  "engine/scheduler",
+  "engine/lane",
 ];
 
 /** The tests of gRPC targets. */
@@ -33,7 +46,7 @@ const GRPC = ["deliver/grpc.test", "deliver/hostile-grpc.test", "deliver/session
 const BROKERS = ["deliver/broker", "deliver/hostile-amqp.test", "deliver/hostile-redis.test"];
 
 /** Test files or folders of the service, by its files or folders. The first that fits counts. */
-const AREAS = [
+export const AREAS = [
   { folder: "stores/memory/", tests: ["stores/memory/"] },
   { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
   { folder: "bodies/", tests: ["bodies/"] },
@@ -58,10 +71,11 @@ const AREAS = [
 ];
 
 /**
+ * @param {string} file of the mutant
  * @param {import("./mutant.mjs").Mutant} mutant
  * @returns {readonly string[]}
  */
-export function testsOf({ file, tests = [] }) {
+export function testsOf(file, { tests = [] }) {
   const area = AREAS.find(({ folder }) => file.startsWith(`${SERVICE}/${folder}`));
   const near = (area?.tests ?? []).map((path) => `${SERVICE}/${path}`);
   return [...near, ...tests];

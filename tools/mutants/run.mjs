@@ -33,10 +33,10 @@ for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
 
 /**
  * @param {readonly string[]} tests
- * @param {import("./mutant.mjs").Mutant} [mutant]
+ * @param {import("./mutant.mjs").ChangedFile} [changed] a file with a mutant
  * @returns {Promise<RunResult>}
  */
-export async function runTests(tests, mutant) {
+export async function runTests(tests, changed) {
   const folder = mkdtempSync(join(tmpdir(), "redrive-mutant-"));
   // PostgreSQL refuses to run as root, so another user must be able to reach its folder.
   chmodSync(folder, 0o711);
@@ -46,7 +46,7 @@ export async function runTests(tests, mutant) {
     const args = ["run", ...limits, "--reporter=json", `--outputFile=${report}`, ...tests];
     const code = await vitest(args, {
       TMPDIR: folder,
-      ...(mutant && { [MUTANT_VARIABLE]: JSON.stringify(mutant), [LOADED_VARIABLE]: loaded }),
+      ...(changed && { [MUTANT_VARIABLE]: JSON.stringify(changed), [LOADED_VARIABLE]: loaded }),
     });
     const failure = code === null ? "took too long" : failureIn(report);
     return { passed: code === 0, loaded: existsSync(loaded), failure };

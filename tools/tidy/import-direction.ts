@@ -60,7 +60,7 @@ const STORE_CONTRACT = [
   "model/store-errors.ts",
   "model/task-query.ts",
   "model/task.ts",
-  "model/store-wrappers.ts",
+  "model/guarded-store.ts",
   "model/transfer.ts",
   "collections/heap.ts",
 ].map((name) => `faces/service/src/${name}`);

@@ -6,7 +6,7 @@ import { posix } from "node:path";
 import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
 
 /** May only shrink: lower a number when the product needs less. */
-export const MAX_PRODUCTION = { files: 518, folders: 60 };
+export const MAX_PRODUCTION = { files: 495, folders: 60 };
 
 export function sizes(sources: readonly Source[], max = MAX_PRODUCTION): Finding[] {
   const paths = sources

@@ -54,16 +54,17 @@ import { createGuards, type GuardOptions } from "./guards.ts";
 import { latencyCalls } from "./latency.ts";
 import { recordAdaptiveRateResponse } from "./rate.ts";
 import {
+  BudgetShare,
   createRetryBudget,
   GRPC_BUDGET_DEFAULTS,
   RATIO_BUDGET_DEFAULTS,
   type RetryBudget,
   type RetryBudgetOptions,
+  SharedBudget,
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
   takeRetryToken,
 } from "./retry-budget.ts";
-import { BudgetShare, SharedBudget } from "./shared-budget.ts";
 import { totalOf } from "./sliding-window.ts";
 import { enterThrottle, rejectShare, restoreThrottle, saveThrottle } from "./throttle.ts";
 

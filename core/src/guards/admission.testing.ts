@@ -9,6 +9,7 @@ import type { Random } from "../time/clock.ts";
 import { Admission, type AdmissionRequest, type Permit } from "./admission.ts";
 import { BREAKER_DEFAULTS, type Breaker, breakerReadyAt, breakerState } from "./breaker.ts";
 import { CONCURRENCY_DEFAULTS, type Concurrency } from "./concurrency.ts";
+import { FleetAdmission } from "./fleet-admission.ts";
 import { createGuards, type GateOptions, type GuardOptions, saveGuards } from "./guards.ts";
 import {
   ADAPTIVE_RATE_DEFAULTS,
@@ -17,16 +18,17 @@ import {
   type Rate,
 } from "./rate.ts";
 import {
+  BudgetShare,
   budgetAllows,
   createRetryBudget,
   GRPC_BUDGET_DEFAULTS,
   RATIO_BUDGET_DEFAULTS,
   type RetryBudget,
   type RetryBudgetOptions,
+  SharedBudget,
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
 } from "./retry-budget.ts";
-import { BudgetShare, SharedBudget } from "./shared-budget.ts";
 import { rejectShare, saveThrottle, THROTTLE_DEFAULTS, type Throttle } from "./throttle.ts";
 
 export const T0 = 1_700_000_000_000;
@@ -70,10 +72,23 @@ export function admissionOf(
   random: Random = always(PASSES),
   serviceBudget?: RetryBudget | SharedBudget,
 ): Admission {
+  return new Admission(createGuards(options, T0), gate, random, shareOf(serviceBudget));
+}
+
+/** The same for a node of a fleet that uses the whole limits. */
+export function fleetAdmissionOf(
+  options: GuardOptions,
+  gate?: GateOptions,
+  random: Random = always(PASSES),
+  serviceBudget?: RetryBudget | SharedBudget,
+): FleetAdmission {
+  return new FleetAdmission(createGuards(options, T0), gate, random, shareOf(serviceBudget));
+}
+
+function shareOf(serviceBudget: RetryBudget | SharedBudget | undefined): BudgetShare | undefined {
   const isBudget = serviceBudget !== undefined && !(serviceBudget instanceof SharedBudget);
   const shared = isBudget ? new SharedBudget(serviceBudget) : serviceBudget;
-  const share = shared && new BudgetShare(shared, "");
-  return new Admission(createGuards(options, T0), gate, random, share);
+  return shared && new BudgetShare(shared, "");
 }
 
 /** Enters, or fails the test. */
@@ -184,22 +199,33 @@ export const anySetup: fc.Arbitrary<Setup> = fc.record({
   ),
 });
 
-interface Played {
-  readonly admission: Admission;
+interface Played<A extends Admission = Admission> {
+  readonly admission: A;
   readonly serviceBudget: RetryBudget | undefined;
   readonly random: { draws: number };
   readonly now: number;
 }
 
 /** The admission after the steps. The same setup gives the same state. */
-export function play({ options, gate, serviceBudget: budgetOptions, draws, steps }: Setup): Played {
+export function play(setup: Setup): Played {
+  return playOn(admissionOf, setup);
+}
+
+export function playFleet(setup: Setup): Played<FleetAdmission> {
+  return playOn(fleetAdmissionOf, setup);
+}
+
+function playOn<A extends Admission>(
+  create: (...parts: Parameters<typeof admissionOf>) => A,
+  { options, gate, serviceBudget: budgetOptions, draws, steps }: Setup,
+): Played<A> {
   const random = {
     draws: 0,
     next: () => draws[random.draws++ % draws.length] ?? 0,
     fork: () => random,
   };
   const serviceBudget = budgetOptions && createRetryBudget(budgetOptions, T0);
-  const admission = admissionOf(options, gate, random, serviceBudget);
+  const admission = create(options, gate, random, serviceBudget);
   const permits: Permit[] = [];
   let now = T0;
   for (const { gapMs, request, end } of steps) {

@@ -20,17 +20,14 @@ import {
 import {
   type ConcurrencyOutcome,
   enterConcurrency,
-  freeSlots,
   hasSlot,
   leaveConcurrency,
   paceReadyAt,
   restartRamp,
-  returnSlots,
   slotReadyAt,
-  takeSlots,
   uncountCall,
 } from "./concurrency.ts";
-import { type GateOptions, type Guards, gateUntil } from "./guards.ts";
+import type { GateOptions, Guards } from "./guards.ts";
 import { medianMs, recordLatency, recordUnfinished } from "./latency.ts";
 import {
   adaptiveRateReadyAt,
@@ -41,6 +38,7 @@ import {
   takeAdaptiveRate,
   takeRate,
 } from "./rate.ts";
+import type { BudgetShare } from "./retry-budget.ts";
 import {
   budgetReadyAt,
   countFirstAttempt,
@@ -51,14 +49,13 @@ import {
   takeRetryToken,
   uncountFirstAttempt,
 } from "./retry-budget.ts";
-import type { BudgetShare } from "./shared-budget.ts";
 import { steadyAt } from "./sliding-window.ts";
 import { enterThrottle, recordThrottleResponse } from "./throttle.ts";
 
 /** After the throttle has refused a patient call, it decides again after this time. */
 export const THROTTLE_RECHECK_MS = 1000;
 
-const NO_DRAW = -1;
+export const NO_DRAW = -1;
 
 /**
  * Order: first everything that can refuse or hold without spending (pause, Retry-After gate,
@@ -91,7 +88,7 @@ export class Admission {
   retriesInFlight = 0;
   /** Permits whose token of the rate is taken when they start. */
   protected planned = 0;
-  private currentGuards: Guards;
+  protected currentGuards: Guards;
   private gate: GateOptions | undefined;
   protected readonly draw: () => number;
   /** Draws of permits that were handed back unused. They are used again, so a seed gives one result. */
@@ -152,7 +149,7 @@ export class Admission {
     aheadMs?: number,
   ): Permit | undefined {
     if (this.check(request, breaker, now, aheadMs) !== undefined) return undefined;
-    const { throttle } = this.guards;
+    const { throttle } = this.currentGuards;
     const draw = throttle === undefined ? NO_DRAW : (this.unusedDraws.pop() ?? this.draw());
     if (throttle !== undefined && !enterThrottle(throttle, now, draw)) {
       if (request.patient) {
@@ -265,142 +262,9 @@ export class Admission {
     return permit;
   }
 
-  private count(kind: AttemptKind, step: number): void {
+  protected count(kind: AttemptKind, step: number): void {
     this.inFlight += step;
     if (kind !== "first") this.retriesInFlight += step;
-  }
-
-  /**
-   * Adds planned permits to the batch until it has `most`, or a guard holds the next one. It is the same
-   * as to `enter` one by one.
-   */
-  enterMany(
-    batch: PermitBatch,
-    request: AdmissionRequest,
-    breaker: Breaker | undefined,
-    now: number,
-    aheadMs: number,
-    most: number,
-  ): void {
-    while (batch.size < most) {
-      const left = most - batch.size;
-      if (batch.size > 0 && this.takeAlike(batch, request, breaker, now, aheadMs, left) > 0)
-        continue;
-      const permit = this.enter(request, breaker, now, aheadMs);
-      if (permit === undefined) return;
-      batch.permits.push(permit);
-    }
-  }
-
-  /**
-   * Takes more permits like the last one of the batch at once. Returns how many; 0 if there is none, or if
-   * the guards decide for each call alone.
-   */
-  private takeAlike(
-    batch: PermitBatch,
-    request: AdmissionRequest,
-    breaker: Breaker | undefined,
-    now: number,
-    aheadMs: number,
-    most: number,
-  ): number {
-    const { adaptiveRate, throttle, concurrency } = this.currentGuards;
-    const isOpen = breaker !== undefined && breaker.state !== "CLOSED";
-    if (adaptiveRate !== undefined || throttle !== undefined || isOpen) return 0;
-    const isRetry = request.kind !== "first";
-    const room = Math.min(most, this.freeSlots(isRetry), this.freeTokens(now, aheadMs, most));
-    let count = room;
-    if (isRetry) count = this.takeTickets(batch, request, now, room);
-    if (count <= 0) return 0;
-    if (concurrency !== undefined) takeSlots(concurrency, isRetry, now, count);
-    this.planned += count;
-    this.count(request.kind, count);
-    batch.counted += count;
-    return count;
-  }
-
-  protected freeSlots(isRetry: boolean): number {
-    const { concurrency } = this.currentGuards;
-    return concurrency === undefined ? Number.POSITIVE_INFINITY : freeSlots(concurrency, isRetry);
-  }
-
-  /** How many tokens of the rate there are within `aheadMs`, at most `most`. */
-  protected freeTokens(now: number, aheadMs: number, most: number): number {
-    const { rate } = this.currentGuards;
-    if (rate === undefined) return most;
-    let count = 0;
-    while (count < most && rateReadyAt(rate, now, this.planned + count) - aheadMs <= now) count++;
-    return count;
-  }
-
-  /** Takes retry tokens for at most `most` retries. */
-  private takeTickets(
-    { tickets }: PermitBatch,
-    request: AdmissionRequest,
-    now: number,
-    most: number,
-  ): number {
-    const { throttled } = request;
-    const mayTry = maySendTrial(request);
-    let count = 0;
-    while (count < most && this.tokens.readyAt(now, throttled, mayTry) <= now) {
-      const holder: RetryTickets = { ticket: 0, serviceTicket: 0, budget: undefined };
-      this.tokens.take(holder, true, now, throttled, mayTry);
-      tickets.push(holder);
-      count++;
-    }
-    return count;
-  }
-
-  /** The next permit of the batch, which must have one. Those that took a retry token come first. */
-  takeFrom(batch: PermitBatch): Permit {
-    const { permits, tickets } = batch;
-    if (batch.counted === 0 || batch.like === undefined) {
-      batch.like = permits.shift() as Permit;
-      return batch.like;
-    }
-    batch.counted--;
-    const { kind, patient, pass, takenAt, guards } = batch.like;
-    const permit = createPermit(kind, patient, pass, takenAt, NO_TOKEN, guards, NO_DRAW);
-    return Object.assign(permit, tickets.shift());
-  }
-
-  /** The other permits of the batch are not used. */
-  handBackAll(batch: PermitBatch, breaker: Breaker | undefined, now: number): void {
-    const { permits, counted, tickets } = batch;
-    // The latest first, so that the throttle reuses its random draws in their original order.
-    for (let one = permits.pop(); one !== undefined; one = permits.pop()) {
-      this.handBack(one, breaker, now);
-    }
-    if (counted === 0) return;
-    const { concurrency } = this.guards;
-    batch.counted = 0;
-    this.planned -= counted;
-    this.count(batch.kind, -counted);
-    if (concurrency !== undefined) returnSlots(concurrency, batch.kind !== "first", counted);
-    for (const holder of tickets.splice(0)) this.tokens.handBack(holder, true);
-  }
-
-  /** When the next permit without a token may start; `now`: at once. Infinity: no token is known. */
-  startsAt(now: number): number {
-    const { rate } = this.currentGuards;
-    return rate === undefined ? now : rateReadyAt(rate, now);
-  }
-
-  /**
-   * Takes the token of a planned permit, immediately before the first byte. So the calls keep the rate at
-   * the instants at which they are sent, however late they are. False: there is none now. The retry
-   * budgets count only first attempts that are sent, so they count it here.
-   */
-  start(permit: Permit, now: number): boolean {
-    if (permit.tokenAt !== NO_TOKEN) return true;
-    if (this.startsAt(now) > now) return false;
-    this.planned--;
-    permit.tokenAt = now;
-    const { rate } = this.currentGuards;
-    if (rate !== undefined) takeRate(rate, now);
-    if (permit.kind === "first") this.tokens.take(permit, false, now, false, permit.patient);
-    return true;
   }
 
   /** Nothing was sent: returns everything that was taken. */
@@ -442,7 +306,7 @@ export class Admission {
     }
     if (breaker !== undefined) this.leaveBreaker(breaker, pass, outcome, verdict, durationMs, now);
     // An attempt that was aborted or cut short has no response: it says only that a response takes longer.
-    if (saysNothing(outcome, verdict)) {
+    if (verdict !== "success" && saysNothing(outcome, verdict)) {
       recordUnfinished(latency, now, durationMs);
       return;
     }
@@ -540,7 +404,7 @@ export class Admission {
 // The request for an attempt, the permit for it, and the reasons to refuse one.
 
 /** A hedge is an attempt like a retry: it takes a slot, a rate token and a retry token. */
-type AttemptKind = "first" | "retry" | "hedge";
+export type AttemptKind = "first" | "retry" | "hedge";
 
 /** The right to make one attempt. Returned exactly once: with `leave`, or unused with `handBack`. */
 export interface Permit extends RetryTickets {
@@ -561,7 +425,7 @@ export interface Permit extends RetryTickets {
   readonly draw: number;
 }
 
-function createPermit(
+export function createPermit(
   kind: AttemptKind,
   patient: boolean,
   pass: number,
@@ -585,30 +449,6 @@ function createPermit(
   };
 }
 
-/**
- * The planned permits of one claim of the service. It learns later how many tasks there are, so most permits
- * are only counted, and made when their tasks are known.
- */
-export class PermitBatch {
-  /** Taken one by one: the first one, and those of guards that decide for each call alone. */
-  readonly permits: Permit[] = [];
-  readonly kind: AttemptKind;
-  /** Permits like the first one. */
-  counted = 0;
-  /** Of retries: what each of those that are counted has taken. */
-  readonly tickets: RetryTickets[] = [];
-  /** The first one, once it is in use. */
-  like: Permit | undefined = undefined;
-
-  constructor(kind: AttemptKind) {
-    this.kind = kind;
-  }
-
-  get size(): number {
-    return this.permits.length + this.counted;
-  }
-}
-
 /** The permit has no token of the rate yet. */
 export const NO_TOKEN = -1;
 
@@ -625,7 +465,7 @@ export interface AdmissionRequest {
 export type Refusal = "hold" | "circuit-open" | "retry-budget" | "overload";
 
 /** Trial retries are for calls that would otherwise wait forever. No call waits for a hedge. */
-function maySendTrial({ kind, patient }: AdmissionRequest): boolean {
+export function maySendTrial({ kind, patient }: AdmissionRequest): boolean {
   return patient && kind !== "hedge";
 }
 
@@ -808,8 +648,8 @@ export class RetryTokens {
 
 /** How the breaker counts an outcome. */
 export function breakerOutcomeOf(outcome: Outcome, verdict: Verdict): BreakerOutcome {
-  if (saysNothing(outcome, verdict)) return "ignored";
   if (verdict === "success") return "success";
+  if (saysNothing(outcome, verdict)) return "ignored";
   // Nobody has said that this error is a failure of the destination.
   if (outcome.kind === "thrown" && outcome.verdict === undefined) return "ignored";
   // An answer about this call, such as that an earlier one with its key still runs.
@@ -839,8 +679,8 @@ function finalHealth(outcome: Outcome): BreakerOutcome {
 
 /** How the concurrency limit counts an outcome: only overload and timeouts are signs of too many calls. */
 export function concurrencyOutcomeOf(outcome: Outcome, verdict: Verdict): ConcurrencyOutcome {
-  if (saysNothing(outcome, verdict)) return "ignored";
   if (verdict === "success") return "success";
+  if (saysNothing(outcome, verdict)) return "ignored";
   if (verdict === "throttled") return "dropped";
   if (outcome.kind === "status") return outcome.status === 503 ? "dropped" : "ignored";
   return outcome.kind === "error" && outcome.errorClass === "timeout" ? "dropped" : "ignored";
@@ -850,4 +690,17 @@ export function concurrencyOutcomeOf(outcome: Outcome, verdict: Verdict): Concur
 export function isAccepted(outcome: Outcome, verdict: Verdict): boolean {
   if (breakerOutcomeOf(outcome, verdict) === "success") return true;
   return outcome.kind === "status" && concurrencyOutcomeOf(outcome, verdict) === "ignored";
+}
+
+/** Until when a response holds every call of its destination; 0 if it does not. */
+export function gateUntil(
+  { maxGateMs }: GateOptions,
+  { respectRetryAfter, maxRetryAfterMs }: Policy,
+  outcome: Outcome,
+  now: number,
+): number {
+  const { retryAfterMs } = outcome;
+  const isAsked = outcome.kind === "status" && (outcome.status === 429 || outcome.status === 503);
+  if (!respectRetryAfter || !isAsked || retryAfterMs === undefined || retryAfterMs <= 0) return 0;
+  return now + Math.min(retryAfterMs, maxRetryAfterMs, maxGateMs);
 }

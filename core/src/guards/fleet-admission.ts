@@ -1,12 +1,24 @@
 /**
  * Fleet admission: the admission of a node that shares a destination's limits with other nodes. In
- * addition to its own guards it obeys the node's shares of the limits, and its breaker counts the calls
- * of all nodes.
+ * addition to its own guards it obeys the node's shares of the limits, its breaker counts the calls of
+ * all nodes, and one claim takes the permits of many attempts at once.
  */
 import type { Outcome, Verdict } from "../decide/outcome.ts";
 import type { Policy } from "../decide/policy.ts";
-import { Admission, type AdmissionRequest, NO_TOKEN, type Permit } from "./admission.ts";
+import {
+  Admission,
+  type AdmissionRequest,
+  type AttemptKind,
+  createPermit,
+  maySendTrial,
+  NO_DRAW,
+  NO_TOKEN,
+  type Permit,
+  type RetryTickets,
+} from "./admission.ts";
 import { type Breaker, type CallCounts, tripTogether } from "./breaker.ts";
+import { freeSlots, returnSlots, takeSlots } from "./concurrency.ts";
+import { rateReadyAt, takeRate } from "./rate.ts";
 
 /** What one node may use of the limits of a destination. */
 export interface FleetShare {
@@ -93,24 +105,37 @@ export class FleetAdmission extends Admission {
     if (tokens !== undefined) tokens.used++;
   }
 
-  override startsAt(now: number): number {
-    const ownAt = super.startsAt(now);
-    const { share, guards } = this;
-    if (share === undefined || guards.rate === undefined) return ownAt;
-    return Math.max(ownAt, tokenReadyAt(share.rate, guards.rate.options.burst, now, 0));
+  /** When the next permit without a token may start; `now`: at once. Infinity: no token is known. */
+  startsAt(now: number): number {
+    const { share, currentGuards } = this;
+    const { rate } = currentGuards;
+    if (rate === undefined) return now;
+    const ownAt = rateReadyAt(rate, now);
+    if (share === undefined) return ownAt;
+    return Math.max(ownAt, tokenReadyAt(share.rate, rate.options.burst, now, 0));
   }
 
-  override start(permit: Permit, now: number): boolean {
-    const isFirst = permit.tokenAt === NO_TOKEN;
-    if (!super.start(permit, now)) return false;
-    if (isFirst) this.useToken();
+  /**
+   * Takes the token of a planned permit, immediately before the first byte. So the calls keep the rate at
+   * the instants at which they are sent, however late they are. False: there is none now. The retry
+   * budgets count only first attempts that are sent, so they count it here.
+   */
+  start(permit: Permit, now: number): boolean {
+    if (permit.tokenAt !== NO_TOKEN) return true;
+    if (this.startsAt(now) > now) return false;
+    this.planned--;
+    permit.tokenAt = now;
+    const { rate } = this.currentGuards;
+    if (rate !== undefined) takeRate(rate, now);
+    this.useToken();
+    if (permit.kind === "first") this.tokens.take(permit, false, now, false, permit.patient);
     return true;
   }
 
   protected override checkRates(now: number, aheadMs: number): void {
     super.checkRates(now, aheadMs);
     const { share, planned } = this;
-    const { rate } = this.guards;
+    const { rate } = this.currentGuards;
     if (share === undefined || rate === undefined) return;
     const readyAt = tokenReadyAt(share.rate, rate.options.burst, now, planned) - aheadMs;
     this.lacksShare ||= readyAt === Number.POSITIVE_INFINITY;
@@ -122,7 +147,7 @@ export class FleetAdmission extends Admission {
 
   protected override checkSlot(isRetry: boolean, now: number): void {
     super.checkSlot(isRetry, now);
-    const { share, guards } = this;
+    const { share, currentGuards: guards } = this;
     if (share === undefined || guards.concurrency === undefined) return;
     const hasSlot = this.inFlight < share.slots;
     if (hasSlot && (!isRetry || this.retriesInFlight < share.retrySlots)) return;
@@ -130,25 +155,130 @@ export class FleetAdmission extends Admission {
     this.holdForSlot(Number.POSITIVE_INFINITY, now);
   }
 
-  protected override freeSlots(isRetry: boolean): number {
-    const free = super.freeSlots(isRetry);
-    const { share, inFlight, retriesInFlight, guards } = this;
-    if (share === undefined || guards.concurrency === undefined) return free;
+  /**
+   * Adds planned permits to the batch until it has `most`, or a guard holds the next one. It is the same
+   * as to `enter` one by one.
+   */
+  enterMany(
+    batch: PermitBatch,
+    request: AdmissionRequest,
+    breaker: Breaker | undefined,
+    now: number,
+    aheadMs: number,
+    most: number,
+  ): void {
+    while (batch.size < most) {
+      const left = most - batch.size;
+      if (batch.size > 0 && this.takeAlike(batch, request, breaker, now, aheadMs, left) > 0)
+        continue;
+      const permit = this.enter(request, breaker, now, aheadMs);
+      if (permit === undefined) return;
+      batch.permits.push(permit);
+      batch.size++;
+    }
+  }
+
+  /**
+   * Takes more permits like the last one of the batch at once. Returns how many; 0 if there is none, or if
+   * the guards decide for each call alone.
+   */
+  private takeAlike(
+    batch: PermitBatch,
+    request: AdmissionRequest,
+    breaker: Breaker | undefined,
+    now: number,
+    aheadMs: number,
+    most: number,
+  ): number {
+    const { adaptiveRate, throttle, concurrency } = this.currentGuards;
+    const isOpen = breaker !== undefined && breaker.state !== "CLOSED";
+    if (adaptiveRate !== undefined || throttle !== undefined || isOpen) return 0;
+    const isRetry = request.kind !== "first";
+    const room = Math.min(most, this.freeSlots(isRetry), this.freeTokens(now, aheadMs, most));
+    let count = room;
+    if (isRetry) count = this.takeTickets(batch, request, now, room);
+    if (count <= 0) return 0;
+    if (concurrency !== undefined) takeSlots(concurrency, isRetry, now, count);
+    this.planned += count;
+    this.count(request.kind, count);
+    batch.counted += count;
+    batch.size += count;
+    return count;
+  }
+
+  private freeSlots(isRetry: boolean): number {
+    const { share, inFlight, retriesInFlight } = this;
+    const { concurrency } = this.currentGuards;
+    if (concurrency === undefined) return Number.POSITIVE_INFINITY;
+    const free = freeSlots(concurrency, isRetry);
+    if (share === undefined) return free;
     const ownFree = Math.min(free, share.slots - inFlight);
     return isRetry ? Math.min(ownFree, share.retrySlots - retriesInFlight) : ownFree;
   }
 
-  protected override freeTokens(now: number, aheadMs: number, most: number): number {
-    const free = super.freeTokens(now, aheadMs, most);
+  /** How many tokens of the rate there are within `aheadMs`, at most `most`. */
+  private freeTokens(now: number, aheadMs: number, most: number): number {
     const { share, planned } = this;
-    const { rate } = this.guards;
-    if (share === undefined || rate === undefined) return free;
-    const { burst } = rate.options;
-    const isReady = (before: number) =>
-      tokenReadyAt(share.rate, burst, now, before) - aheadMs <= now;
+    const { rate } = this.currentGuards;
+    if (rate === undefined) return most;
+    const readyAt = (before: number) => {
+      const ownAt = rateReadyAt(rate, now, before);
+      if (share === undefined) return ownAt;
+      return Math.max(ownAt, tokenReadyAt(share.rate, rate.options.burst, now, before));
+    };
     let count = 0;
-    while (count < free && isReady(planned + count)) count++;
+    while (count < most && readyAt(planned + count) - aheadMs <= now) count++;
     return count;
+  }
+
+  /** Takes retry tokens for at most `most` retries. */
+  private takeTickets(
+    { tickets }: PermitBatch,
+    request: AdmissionRequest,
+    now: number,
+    most: number,
+  ): number {
+    const { throttled } = request;
+    const mayTry = maySendTrial(request);
+    let count = 0;
+    while (count < most && this.tokens.readyAt(now, throttled, mayTry) <= now) {
+      const holder: RetryTickets = { ticket: 0, serviceTicket: 0, budget: undefined };
+      this.tokens.take(holder, true, now, throttled, mayTry);
+      tickets.push(holder);
+      count++;
+    }
+    return count;
+  }
+
+  /** The next permit of the batch, which must have one. Those that took a retry token come first. */
+  takeFrom(batch: PermitBatch): Permit {
+    const { permits, tickets } = batch;
+    batch.size--;
+    if (batch.counted === 0 || batch.like === undefined) {
+      batch.like = permits.shift() as Permit;
+      return batch.like;
+    }
+    batch.counted--;
+    const { kind, patient, pass, takenAt, guards } = batch.like;
+    const permit = createPermit(kind, patient, pass, takenAt, NO_TOKEN, guards, NO_DRAW);
+    return Object.assign(permit, tickets.shift());
+  }
+
+  /** The other permits of the batch are not used. */
+  handBackAll(batch: PermitBatch, breaker: Breaker | undefined, now: number): void {
+    const { permits, counted, tickets } = batch;
+    batch.size = 0;
+    // The latest first, so that the throttle reuses its random draws in their original order.
+    for (let one = permits.pop(); one !== undefined; one = permits.pop()) {
+      this.handBack(one, breaker, now);
+    }
+    if (counted === 0) return;
+    const { concurrency } = this.guards;
+    batch.counted = 0;
+    this.planned -= counted;
+    this.count(batch.kind, -counted);
+    if (concurrency !== undefined) returnSlots(concurrency, batch.kind !== "first", counted);
+    for (const holder of tickets.splice(0)) this.tokens.handBack(holder, true);
   }
 
   private trip(breaker: Breaker, now: number): void {
@@ -250,4 +380,26 @@ export function canUseToken(limit: number, held: number, demanding: number): boo
 export function wantedTokens(perSecond: number, demand: number, demanding: number): number {
   if (demand === 0) return 0;
   return Math.max(1, Math.ceil(perSecond / (demanding + 1)));
+}
+
+/**
+ * The planned permits of one claim of the service. It learns later how many tasks there are, so most permits
+ * are only counted, and made when their tasks are known.
+ */
+export class PermitBatch {
+  /** Taken one by one: the first one, and those of guards that decide for each call alone. */
+  readonly permits: Permit[] = [];
+  readonly kind: AttemptKind;
+  /** Permits like the first one. */
+  counted = 0;
+  /** All permits. */
+  size = 0;
+  /** Of retries: what each of those that are counted has taken. */
+  readonly tickets: RetryTickets[] = [];
+  /** The first one, once it is in use. */
+  like: Permit | undefined = undefined;
+
+  constructor(kind: AttemptKind) {
+    this.kind = kind;
+  }
 }

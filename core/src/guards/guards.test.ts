@@ -19,16 +19,9 @@ import {
   RETRY,
   T0,
 } from "./admission.testing.ts";
-import { Admission, retryGates } from "./admission.ts";
+import { Admission, gateUntil, retryGates } from "./admission.ts";
 import { enterBreaker, leaveBreaker } from "./breaker.ts";
-import {
-  createGuards,
-  GATE_DEFAULTS,
-  type Guards,
-  gateUntil,
-  restoreGuards,
-  saveGuards,
-} from "./guards.ts";
+import { createGuards, GATE_DEFAULTS, type Guards, restoreGuards, saveGuards } from "./guards.ts";
 import { recordLatency } from "./latency.ts";
 import { recordAdaptiveRateResponse, takeRate } from "./rate.ts";
 import { createRetryBudget, TOKEN_BUDGET_DEFAULTS, takeRetryToken } from "./retry-budget.ts";

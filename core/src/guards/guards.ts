@@ -3,8 +3,6 @@
  * is off is undefined; the latency is always recorded. `admission.ts` enters and leaves them.
  */
 
-import type { Outcome } from "../decide/outcome.ts";
-import type { Policy } from "../decide/policy.ts";
 import { partRule, readSavedState, versionRule } from "../documents/document.ts";
 import {
   type Breaker,
@@ -179,16 +177,3 @@ export interface GateOptions {
 }
 
 export const GATE_DEFAULTS: GateOptions = { maxGateMs: 300_000 };
-
-/** Until when a response holds every call of its destination; 0 if it does not. */
-export function gateUntil(
-  { maxGateMs }: GateOptions,
-  { respectRetryAfter, maxRetryAfterMs }: Policy,
-  outcome: Outcome,
-  now: number,
-): number {
-  const { retryAfterMs } = outcome;
-  const isAsked = outcome.kind === "status" && (outcome.status === 429 || outcome.status === 503);
-  if (!respectRetryAfter || !isAsked || retryAfterMs === undefined || retryAfterMs <= 0) return 0;
-  return now + Math.min(retryAfterMs, maxRetryAfterMs, maxGateMs);
-}

@@ -2,23 +2,24 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  admissionOf,
   anySetup,
   entered,
   FIRST,
+  fleetAdmissionOf,
   patiently,
-  play,
+  playFleet,
   RETRY,
   stateOf,
   T0,
 } from "./admission.testing.ts";
-import { type Admission, type Permit, PermitBatch } from "./admission.ts";
+import type { Admission, Permit } from "./admission.ts";
+import { PermitBatch } from "./fleet-admission.ts";
 import { rateReadyAt } from "./rate.ts";
 
 const REQUEST = patiently(FIRST);
 
 function planned(rate: { readonly perSecond: number; readonly burst: number }) {
-  const admission = admissionOf({ rate });
+  const admission = fleetAdmissionOf({ rate });
   const plan = (now: number, aheadMs: number) => admission.enter(REQUEST, undefined, now, aheadMs);
   const planAll = (now: number, aheadMs: number): Permit[] => {
     const permits: Permit[] = [];
@@ -46,10 +47,11 @@ describe("a batch of planned permits", () => {
   test("is the same as permits that are taken one by one, whatever the guards and their history", () => {
     fc.assert(
       fc.property(anyBatch, ({ setup, request, most, aheadMs, used }) => {
-        const one = play(setup);
-        const many = play(setup);
+        const one = playFleet(setup);
+        const many = playFleet(setup);
         const { now } = one;
-        const breakerOf = ({ admission }: typeof one) => admission.guards.breaker;
+        const breakerOf = ({ admission }: { readonly admission: Admission }) =>
+          admission.guards.breaker;
         const permits: Permit[] = [];
         while (permits.length < most) {
           const permit = one.admission.enter(request, breakerOf(one), now, aheadMs);
@@ -137,7 +139,7 @@ describe("a planned permit", () => {
 
   test("counts for the retry budget when it starts, and not if it is handed back", () => {
     const retryBudget = { kind: "RATIO", ratio: 0.5, minPerSecond: 0, windowMs: 10_000 } as const;
-    const admission = admissionOf({ retryBudget });
+    const admission = fleetAdmissionOf({ retryBudget });
     const retry = patiently(RETRY);
     const permits = [1, 2, 3, 4].map(
       () => admission.enter(REQUEST, undefined, T0, 0) as Permit,
@@ -154,9 +156,9 @@ describe("a planned permit", () => {
   });
 
   test("takes the token of a rate that was set after it was given", () => {
-    const admission = admissionOf({});
+    const admission = fleetAdmissionOf({});
     const permits = [1, 2].map(() => admission.enter(REQUEST, undefined, T0, 0) as Permit);
-    admission.setGuards(admissionOf({ rate: { perSecond: 1, burst: 1 } }).guards, undefined);
+    admission.setGuards(fleetAdmissionOf({ rate: { perSecond: 1, burst: 1 } }).guards, undefined);
     expect(permits.map((permit) => admission.start(permit, T0))).toEqual([true, false]);
   });
 

@@ -6,23 +6,21 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import {
+  type BudgetPlace,
   budgetAllows,
   createRetryBudget,
+  fairRoom,
   GRPC_BUDGET_DEFAULTS,
   RATIO_BUDGET_DEFAULTS,
   type RetryBudgetOptions,
+  reservedRetries,
   restoreRetryBudget,
+  SharedBudget,
   saveRetryBudget,
+  shareBudget,
   TOKEN_BUDGET_DEFAULTS,
   takeRetryToken,
 } from "./retry-budget.ts";
-import {
-  type BudgetPlace,
-  fairRoom,
-  reservedRetries,
-  SharedBudget,
-  shareBudget,
-} from "./shared-budget.ts";
 
 describe("shared budget", () => {
   const T0 = 1_800_000_000_000;

@@ -59,6 +59,7 @@ export function tickAt(shape: WindowShape, tick: number): number {
 
 /** Drops old events. Call it before counting or reading. */
 export function advanceWindow(window: CountWindow, now: number): void {
+  if (now === window.at) return;
   const at = steadyAt(window.at, now);
   if (at === window.at) return;
   const tick = tickOf(window.shape, at);
@@ -82,9 +83,10 @@ function clearHead({ shape, head, counts, totals }: CountWindow): void {
 
 /** Counts one event now, or several. */
 export function countEvent(window: CountWindow, kind: number, count = 1): void {
-  const index = window.head * window.shape.kinds + kind;
-  add(window.counts, index, count);
-  add(window.totals, kind, count);
+  const { counts, totals, head, shape } = window;
+  const index = head * shape.kinds + kind;
+  counts[index] = (counts[index] as number) + count;
+  totals[kind] = (totals[kind] as number) + count;
 }
 
 /** Indices come from the shape, so none is out of bounds. */

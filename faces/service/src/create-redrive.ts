@@ -17,13 +17,13 @@ import { checkTarget } from "./deliver/target.ts";
 import { deliverTasks } from "./deliver-tasks.ts";
 import { Engine } from "./engine/engine.ts";
 import { announceKeys, openSecrets, sha256 } from "./intake/secrets.ts";
+import { CommitMeter, guardedStore, limitOf } from "./model/guarded-store.ts";
 import { uuidV7 } from "./model/ids.ts";
 import type { Store } from "./model/store.ts";
-import { closableStore, codedStore, meteredStore } from "./model/store-wrappers.ts";
 import { openStore } from "./open-store.ts";
 import type { Telemetry, TelemetryOptions } from "./open-telemetry.ts";
 import { resolveAlerts } from "./operations/alerts.ts";
-import { followUpsOf } from "./operations/follow-ups.ts";
+import { followUps } from "./operations/follow-ups.ts";
 import { Redrive, type RedriveParts } from "./redrive.ts";
 import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
 
@@ -36,8 +36,11 @@ const CACHED_TARGETS = 1000;
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
-  const opened = closableStore(await openStore(options.store));
-  const { store, onCommit } = meteredStore(clock, opened);
+  const opened = await openStore(options.store);
+  const meter = new CommitMeter(clock);
+  const lifetime = { isClosed: false };
+  const rules = { meter, lifetime, ...limitOf(clock, opened) };
+  const store = guardedStore(opened, rules);
   const deliverer = createDeliverer({
     clock,
     targets,
@@ -47,9 +50,11 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   });
   const close = async () => {
     await deliverer.close();
+    lifetime.isClosed = true;
     await store.close();
   };
   try {
+    const onCommit: CommitMeter["onCommit"] = (listener) => meter.onCommit(listener);
     return await start(options, { clock, store, onCommit, targets, deliverer, close });
   } catch (error) {
     await close();
@@ -78,7 +83,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     random: options.random ?? systemRandom,
     store,
     deliver: deliverTasks({ clock, deliverer, secrets, bodies }),
-    followUp: (task, settle, settings, now) => followUpsOf(task, settle, settings, now, newId),
+    followUp: followUps(newId),
     startTrace: telemetry?.startTrace,
     nodeId,
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
@@ -98,7 +103,7 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
   if (!store.exclusive) await announceKeys(store.documents, secrets, nodeId, engine.nodes());
   const redrive = new Redrive({
     ...parts,
-    store: codedStore(store, (error) => engine.recordStoreFailure(error)),
+    store: guardedStore(store, { failed: (error) => engine.recordStoreFailure(error) }),
     engine,
     newId,
     digest: sha256,

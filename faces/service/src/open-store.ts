@@ -5,7 +5,7 @@
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
-import { isPostgresUrl, readAddress } from "./stores/postgres/connection/address.ts";
+import { isPostgresUrl, readAddress } from "./stores/postgres/connection/sql.ts";
 import { postgresStore } from "./stores/postgres/postgres-store.ts";
 import { isRedisUrl, parseRedisUrl } from "./stores/redis/connection/redis-url.ts";
 import { redisStore } from "./stores/redis/redis-store.ts";

@@ -20,7 +20,7 @@ import type { AttemptResult } from "./deliver/attempt.ts";
 import { overridesIn } from "./deliver/deliverer.ts";
 import { brokerPlace, parseTargetUrl, type TargetUrl } from "./deliver/target.ts";
 import { type EngineEvent, outcomeLabel } from "./engine/events.ts";
-import type { AttemptTrace, StartTrace } from "./engine/held-claims.ts";
+import type { AttemptTrace, StartTrace } from "./engine/runner.ts";
 import type { Settle, StartedTask } from "./model/batch.ts";
 
 export interface TelemetryOptions {

@@ -21,9 +21,9 @@ import {
 import type { ServiceDocument } from "./model/delivery/delivery-settings.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
+import type { CommitListener, CommitMeter } from "./model/guarded-store.ts";
 import { assertIds, type NewId } from "./model/ids.ts";
 import type { Store, Upkeep } from "./model/store.ts";
-import type { CommitListener, MeteredStore } from "./model/store-wrappers.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type {
   AttemptPage,
@@ -59,7 +59,7 @@ export interface RedriveParts {
   readonly digest: Digest;
   readonly secrets: Secrets;
   readonly bodies: Bodies;
-  readonly onCommit: MeteredStore["onCommit"];
+  readonly onCommit: CommitMeter["onCommit"];
   readonly checkTarget: (url: string) => Target | RefusedTarget;
   /** Undefined: no alerts. */
   readonly alerts?: ResolvedAlerts | undefined;
@@ -95,8 +95,6 @@ export class Redrive {
   /** Undefined: none are configured. */
   readonly alerts: Alerts | undefined;
   readonly #intake: TaskIntake;
-  /** Like `enqueue`, without a promise; false for inputs that only `enqueue` takes. */
-  readonly enqueueKnown: TaskIntake["enqueueKnown"];
   readonly #destinations: DestinationOperations;
   readonly #deadLetters: DeadLetterRedriver;
   readonly #parts: RedriveParts;
@@ -134,7 +132,6 @@ export class Redrive {
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = (task: NewTask) => intake.create(task, null);
     this.#intake = intake;
-    this.enqueueKnown = intake.enqueueKnown.bind(intake);
     this.bodies = new BodyOperations(parts.bodies, intake);
     this.#deadLetters = new DeadLetterRedriver({
       ...parts,

@@ -1,7 +1,7 @@
 /** Tests of exported files: versions, invalid rows, nodes that start, and the size of batches. */
 import { crc32 } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { codedStore } from "./model/store-wrappers.ts";
+import { guardedStore } from "./model/guarded-store.ts";
 import { type StoreTransfer, transferOf } from "./model/transfer.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { batch, create, report } from "./stores/store.testing.ts";
@@ -140,10 +140,8 @@ test("an import writes in batches, and reports how many rows it has added when i
     if (sizes.length === 3) throw new Error("the disk is gone");
     return store.transfer.write(kind, rows);
   };
-  const failing = codedStore(
-    { ...store, transfer: { ...store.transfer, write } } as never,
-    () => {},
-  );
+  const inner = { ...store, transfer: { ...store.transfer, write } };
+  const failing = guardedStore(inner as never, { failed: () => {} });
   const added: number[] = [];
   const file = { open: () => chunksOf(lines.join(""), 65_536), isRepeatable: true };
   const options = {

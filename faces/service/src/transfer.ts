@@ -6,8 +6,8 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { causedError, isObject, messageOf, quote, RedriveError } from "@redrive/core";
 import { serviceError } from "./model/errors.ts";
+import { guardedStore } from "./model/guarded-store.ts";
 import type { Store } from "./model/store.ts";
-import { codedStore } from "./model/store-wrappers.ts";
 import {
   decodeRow,
   encodeRow,
@@ -41,7 +41,7 @@ async function withTransfer<T>(
 ): Promise<T> {
   const store = await open(text);
   try {
-    const transfer = transferOf(codedStore(store, () => {}));
+    const transfer = transferOf(guardedStore(store, { failed: () => {} }));
     if (transfer === undefined) {
       throw serviceError("INVALID_ARGUMENT", "the content of this store cannot be moved");
     }

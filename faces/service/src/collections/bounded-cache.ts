@@ -7,30 +7,18 @@
 const MAX_KEY_LENGTH = 2048;
 
 /** A map of at most `maxEntries` entries. */
-export class BoundedCache<Value> {
-  readonly #entries = new Map<string, Value>();
+export class BoundedCache<Value> extends Map<string, Value> {
   readonly #maxEntries: number;
 
   constructor(maxEntries: number) {
+    super();
     this.#maxEntries = maxEntries;
   }
 
-  get(key: string): Value | undefined {
-    return this.#entries.get(key);
-  }
-
   /** Empties the cache first if it is full. */
-  set(key: string, value: Value): void {
-    if (this.#entries.size >= this.#maxEntries) this.#entries.clear();
-    this.#entries.set(key, value);
-  }
-
-  keys(): Iterable<string> {
-    return this.#entries.keys();
-  }
-
-  delete(key: string): void {
-    this.#entries.delete(key);
+  override set(key: string, value: Value): this {
+    if (this.size >= this.#maxEntries) this.clear();
+    return super.set(key, value);
   }
 }
 

@@ -17,7 +17,6 @@ import {
   type Permit,
   RedriveError,
 } from "@redrive/core";
-import { TurnQueue } from "../collections/turn-queue.ts";
 import type {
   Batch,
   CancelRequest,
@@ -111,7 +110,7 @@ export class CommitLoop {
   #mayStart(): boolean {
     if (this.#pause.isActive || this.#workBetween.isRunning || this.#isClosed) return false;
     if (this.#running.count === 0) return true;
-    return !this.#workBetween.isWaiting && this.#overlap.mayOverlap();
+    return this.#workBetween.work === undefined && this.#overlap.mayOverlap();
   }
 
   /** Runs `work` as soon as no commit runs. */
@@ -132,11 +131,6 @@ export class CommitLoop {
     return !isBusy && this.#parts.queue.isEmpty();
   }
 
-  /** The last commit failed. */
-  get isFailing(): boolean {
-    return this.#pause.isFailing;
-  }
-
   /** Commits nothing more. Everyone who waits gets the error. */
   close(error: unknown): void {
     this.#isClosed = true;
@@ -148,7 +142,7 @@ export class CommitLoop {
 
   readonly #flush = (): void => {
     const { clock, queue, runner } = this.#parts;
-    if (this.#delay.mayDelay(queue.settleCount(), runner.running())) {
+    if (this.#delay.mayDelay(queue.settleCount, runner.running())) {
       clock.endOfTurn(this.#flush);
       return;
     }
@@ -160,11 +154,13 @@ export class CommitLoop {
 
   /** Starts a commit of what waits. Returns false if there is nothing to commit. */
   #start(): boolean {
-    const mayClaimSuspect = () => this.#mayClaimSuspect();
     const max = this.#overlap.itemsToTake();
-    const commit = gatherCommit(this.#parts, this.#context(), max, mayClaimSuspect);
+    const { store, time } = this.#parts;
+    const expiresAt = store.exclusive ? null : time.referenceNow() + COMMIT_EXPIRES_MS;
+    const context = this.#context();
+    const commit = gatherCommit(this.#parts, context, expiresAt, max, this.#mayClaimSuspect);
     if (commit === undefined) return false;
-    this.#running.start(commit, this.#parts.store.commit(commit.batch));
+    this.#running.start(commit, store.commit(commit.batch));
     return true;
   }
 
@@ -178,17 +174,16 @@ export class CommitLoop {
    * At most one suspect is claimed in the name of this node, so that a crash accuses only one. The
    * store may also hold one whose claim this node does not know.
    */
-  #mayClaimSuspect(): boolean {
+  readonly #mayClaimSuspect = (): boolean => {
     const { runner, health } = this.#parts;
     this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
     if (this.#running.hasSuspect()) return false;
     return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
-  }
+  };
 
   #context(): CommitContext {
-    const { scheduler, runner, reports, events, time, store } = this.#parts;
-    const expiresAt = store.exclusive ? null : time.referenceNow() + COMMIT_EXPIRES_MS;
-    return { scheduler, runner, reports, events, now: time.now(), expiresAt };
+    const { scheduler, runner, reports, events, time } = this.#parts;
+    return { scheduler, runner, reports, events, now: time.now() };
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {
@@ -197,15 +192,15 @@ export class CommitLoop {
       failItems(commit, this.#closedBy);
       return;
     }
-    if (this.#pause.isFailing) this.#parts.health.recordRecovery();
-    this.#pause.recordSuccess();
+    if (this.#pause.failures > 0) this.#parts.health.recordRecovery();
+    this.#pause.failures = 0;
     applyResult(this.#context(), commit, result);
     this.#startNext();
     this.#continue();
   }
 
   #startNext(): void {
-    const isReady = this.#overlap.isNextReady() && !this.#workBetween.isWaiting;
+    const isReady = this.#overlap.isNextReady() && this.#workBetween.work === undefined;
     if (isReady && this.#mayStart()) this.#start();
   }
 
@@ -249,7 +244,7 @@ export class CommitLoop {
   #nextAt(): number {
     const { time, node, scheduler, guardSaver } = this.#parts;
     if (this.#isClosed || !node.isActive()) return Number.POSITIVE_INFINITY;
-    const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect());
+    const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect);
     return Math.min(lanesAt, guardSaver.nextAt());
   }
 }
@@ -294,34 +289,22 @@ const MAX_PAUSE_MS = 1000;
 
 class CommitPause {
   readonly #clock: Clock;
-  #failures = 0;
-  #isActive = false;
   #cancel: Cancel | undefined;
+  /** Commits in a row that failed. */
+  failures = 0;
+  isActive = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  get isActive(): boolean {
-    return this.#isActive;
-  }
-
-  /** The last commit failed. */
-  get isFailing(): boolean {
-    return this.#failures > 0;
-  }
-
-  recordSuccess(): void {
-    this.#failures = 0;
-  }
-
   /** Calls `done` after the pause. */
   begin(done: () => void): void {
-    this.#isActive = true;
-    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++);
+    this.isActive = true;
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures++);
     this.#cancel?.();
     this.#cancel = this.#clock.alarm(pauseMs, () => {
-      this.#isActive = false;
+      this.isActive = false;
       done();
     });
   }
@@ -358,30 +341,23 @@ class CommitDelay {
 // finds are those that this node knows.
 
 class WorkBetween {
-  #work: (() => Promise<void>) | undefined;
-  #isRunning = false;
-
-  get isWaiting(): boolean {
-    return this.#work !== undefined;
-  }
-
-  get isRunning(): boolean {
-    return this.#isRunning;
-  }
+  /** Undefined: none waits. */
+  work: (() => Promise<void>) | undefined;
+  isRunning = false;
 
   /** Replaces work that has not started. */
   request(work: () => Promise<void>): void {
-    if (!this.#isRunning) this.#work = work;
+    if (!this.isRunning) this.work = work;
   }
 
   /** No commit runs: starts the work, if there is any, and calls `done` after it. Returns true if it did. */
   start(done: () => void): boolean {
-    const work = this.#work;
+    const { work } = this;
     if (work === undefined) return false;
-    this.#work = undefined;
-    this.#isRunning = true;
+    this.work = undefined;
+    this.isRunning = true;
     const end = () => {
-      this.#isRunning = false;
+      this.isRunning = false;
       done();
     };
     work().then(end, end);
@@ -411,13 +387,11 @@ export class RunningCommits {
   readonly #running: RunningCommit[] = [];
   /** The result of one commit is being applied by a promise. */
   #isApplying = false;
+  /** How many are under way. */
+  count = 0;
 
   constructor(handlers: CommitHandlers) {
     this.#handlers = handlers;
-  }
-
-  get count(): number {
-    return this.#running.length + (this.#isApplying ? 1 : 0);
   }
 
   /**
@@ -436,6 +410,7 @@ export class RunningCommits {
     const { succeed, fail } = this.#handlers;
     const running: RunningCommit = { commit, apply: undefined };
     this.#running.push(running);
+    this.count++;
     result.then(
       (value) => this.#arrive(running, () => void succeed(commit, value)),
       (error: unknown) => this.#arrive(running, () => fail(commit, error)),
@@ -449,6 +424,7 @@ export class RunningCommits {
 
   #applyNext(): void {
     while (!this.#isApplying && this.#running[0]?.apply !== undefined) {
+      this.count--;
       const applied = this.#running.shift()?.apply?.();
       if (applied !== undefined) this.#waitFor(applied);
     }
@@ -456,8 +432,10 @@ export class RunningCommits {
 
   #waitFor(applied: Promise<void>): void {
     this.#isApplying = true;
+    this.count++;
     const resume = () => {
       this.#isApplying = false;
+      this.count--;
       this.#handlers.resume();
       this.#applyNext();
     };
@@ -499,7 +477,7 @@ export class CommitOverlap {
   /** May a commit start beside a running one? */
   mayOverlap(): boolean {
     const isFree = this.#running.count < MAX_RUNNING && this.#running.mayOverlap;
-    return isFree && this.#queue.itemCount() >= this.#overlapItems;
+    return isFree && this.#queue.itemCount >= this.#overlapItems;
   }
 
   /**
@@ -507,7 +485,7 @@ export class CommitOverlap {
    * for the end of the turn, and for more items.
    */
   isNextReady(): boolean {
-    return this.#queue.itemCount() >= this.#nextItems;
+    return this.#queue.itemCount >= this.#nextItems;
   }
 
   /**
@@ -517,7 +495,7 @@ export class CommitOverlap {
    * own items change are not known yet.
    */
   itemsToTake(): number {
-    const count = this.#queue.itemCount();
+    const count = this.#queue.itemCount;
     const isEnough = count >= 2 * this.#overlapItems;
     const isDivided = this.#running.count === 0 && isEnough && !this.#queue.hasChanged();
     return isDivided ? Math.ceil(count / 2) : count;
@@ -652,7 +630,8 @@ export class StoreHealth {
 export interface CreateItem {
   readonly create: Omit<Create, "claimVersion">;
   readonly destination: DestinationRuntime;
-  readonly done: (result: CreateResult) => void;
+  /** `now`: when it was committed. */
+  readonly done: (result: CreateResult, now: number) => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -663,7 +642,7 @@ export interface CreateItem {
 export interface SettleItem {
   readonly settle: Settle;
   readonly destination: DestinationRuntime;
-  readonly done: (result: SettleResult) => void;
+  readonly done: (result: SettleResult, now: number) => void;
   /** How often the store refused its content. Default: never. */
   readonly refusals?: number;
 }
@@ -671,7 +650,7 @@ export interface SettleItem {
 /** A request about one task. */
 interface RequestItem<Request extends TaskRef, Result> {
   readonly request: Request;
-  readonly done: (result: Result) => void;
+  readonly done: (result: Result, now: number) => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -693,6 +672,9 @@ export class CommitQueue {
   readonly #retryNows = new TurnQueue<RetryNowItem>();
   #changed = new Set<DestinationRuntime>();
   #listener: (() => void) | undefined;
+  /** The items about tasks that wait, and the settles among them. */
+  itemCount = 0;
+  settleCount = 0;
 
   /** The commit loop listens for requests. */
   onRequest(listener: () => void): void {
@@ -705,21 +687,26 @@ export class CommitQueue {
   }
 
   addCreate(item: CreateItem): void {
+    this.itemCount++;
     this.#creates.push(item.create.task.tenantId, item);
     this.request();
   }
 
   addSettle(item: SettleItem): void {
+    this.itemCount++;
+    this.settleCount++;
     this.#settles.push(item.settle.tenantId, item);
     this.request();
   }
 
   addCancel(item: CancelItem): void {
+    this.itemCount++;
     this.#cancels.push(item.request.tenantId, item);
     this.request();
   }
 
   addRetryNow(item: RetryNowItem): void {
+    this.itemCount++;
     this.#retryNows.push(item.request.tenantId, item);
     this.request();
   }
@@ -730,24 +717,13 @@ export class CommitQueue {
     this.request();
   }
 
-  /** The number of settles that wait. */
-  settleCount(): number {
-    return this.#settles.length;
-  }
-
-  /** The number of items about tasks that wait. */
-  itemCount(): number {
-    const count = this.#creates.length + this.#settles.length + this.#cancels.length;
-    return count + this.#retryNows.length;
-  }
-
   /** Rows of destinations wait. */
   hasChanged(): boolean {
     return this.#changed.size > 0;
   }
 
   isEmpty(): boolean {
-    return this.itemCount() === 0 && !this.hasChanged();
+    return this.itemCount === 0 && this.#changed.size === 0;
   }
 
   /** Takes at most `max` items, but always one create if there is one. */
@@ -757,6 +733,8 @@ export class CommitQueue {
     const retryNows = this.#retryNows.take(max - settles.length - cancels.length);
     const taken = settles.length + cancels.length + retryNows.length;
     const creates = this.#creates.take(Math.max(1, max - taken));
+    this.itemCount -= taken + creates.length;
+    this.settleCount -= settles.length;
     return { creates, settles, cancels, retryNows };
   }
 
@@ -770,12 +748,67 @@ export class CommitQueue {
   /** Puts the settles and rows of a failed commit back. The epoch makes a repeat safe. */
   restore(settles: readonly SettleItem[], changed: readonly DestinationRuntime[]): void {
     for (const item of settles.toReversed()) this.#settles.pushFirst(item.settle.tenantId, item);
+    this.itemCount += settles.length;
+    this.settleCount += settles.length;
     for (const destination of changed) this.#changed.add(destination);
   }
 
   /** Drops all items except changed destinations. Everyone who waits gets the error. */
   failAll(error: unknown): void {
     failItems(this.take(Number.POSITIVE_INFINITY), error);
+  }
+}
+
+const NOTHING: readonly never[] = [];
+
+/**
+ * Items of several tenants. Those that are taken together are divided equally among the tenants that
+ * have items, so a tenant with many items delays the others by one round. The items of one tenant keep
+ * their order.
+ */
+export class TurnQueue<Item> {
+  /** In the order of the next turns. No list is empty. */
+  readonly #byTenant = new Map<string, Item[]>();
+  #length = 0;
+
+  push(tenantId: string, item: Item): void {
+    this.#length++;
+    const own = this.#byTenant.get(tenantId);
+    if (own === undefined) this.#byTenant.set(tenantId, [item]);
+    else own.push(item);
+  }
+
+  /** Puts an item before the others of its tenant. */
+  pushFirst(tenantId: string, item: Item): void {
+    const own = this.#byTenant.get(tenantId);
+    if (own === undefined) {
+      this.push(tenantId, item);
+      return;
+    }
+    this.#length++;
+    own.unshift(item);
+  }
+
+  /** Removes and returns at most `max` items. */
+  take(max: number): readonly Item[] {
+    if (this.#length === 0) return NOTHING;
+    const items: Item[] = [];
+    while (items.length < max && this.#length > 0) this.#takeRound(max, items);
+    return items;
+  }
+
+  /** One turn of each tenant. A tenant that has more items is next after all others. */
+  #takeRound(max: number, items: Item[]): void {
+    let tenants = this.#byTenant.size;
+    for (const [tenantId, own] of [...this.#byTenant]) {
+      const left = max - items.length;
+      if (left === 0) return;
+      const taken = own.splice(0, Math.max(1, Math.floor(left / tenants--)));
+      this.#length -= taken.length;
+      for (const item of taken) items.push(item);
+      this.#byTenant.delete(tenantId);
+      if (own.length > 0) this.#byTenant.set(tenantId, own);
+    }
   }
 }
 
@@ -972,10 +1005,14 @@ interface GatherParts extends CommitBatchParts {
   readonly queue: CommitQueue;
 }
 
-/** Takes at most `max` items. Undefined: there is nothing to commit. */
+/**
+ * Takes at most `max` items. `expiresAt`: of the commit, on the store's clock; null in an exclusive store.
+ * Undefined: there is nothing to commit.
+ */
 export function gatherCommit(
   parts: GatherParts,
   context: CommitContext,
+  expiresAt: number | null,
   max: number,
   mayClaimSuspect: () => boolean,
 ): PendingCommit | undefined {
@@ -987,8 +1024,8 @@ export function gatherCommit(
   const mayClaim = node.isActive();
   const permits = creates.map((item) => (mayClaim ? permitFor(parts, item, now) : undefined));
   const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
-  const claims = mayClaim ? scheduler.planClaims(now, limit, mayClaimSuspect()) : [];
-  const author = { now, expiresAt: context.expiresAt, nodeId: node.nodeId };
+  const claims = mayClaim ? scheduler.planClaims(now, limit, mayClaimSuspect) : [];
+  const author = { now, expiresAt, nodeId: node.nodeId };
   const changed = queue.takeChanged();
   const commit = buildCommit(author, items, permits, claims, changed, parts);
   if (commit === undefined || store.exclusive) return commit;
@@ -1015,8 +1052,6 @@ export interface CommitContext {
   readonly reports: DocumentReports;
   readonly events: EngineEvents;
   readonly now: number;
-  /** Of the next commit, on the store's clock; null in an exclusive store. */
-  readonly expiresAt: number | null;
 }
 
 /** The commit succeeded with this result. */
@@ -1027,12 +1062,13 @@ export function applyResult(
 ): void {
   stopArrivals(commit.claims);
   applyWrites(context, commit, result);
-  reportEach(commit.settles, result.settles);
+  const { now } = context;
+  reportEach(commit.settles, result.settles, now);
   for (const [index, item] of commit.creates.entries()) {
     applyCreate(context, item, commit.permits[index], result.creates[index] as CreateResult);
   }
-  reportEach(commit.cancels, result.cancels);
-  reportEach(commit.retryNows, result.retryNows);
+  if (commit.cancels.length > 0) reportEach(commit.cancels, result.cancels, now);
+  if (commit.retryNows.length > 0) reportEach(commit.retryNows, result.retryNows, now);
   applyClaims(context, commit, result.claims);
 }
 
@@ -1090,7 +1126,7 @@ function applyClaims(
     const used = result.tasks.map(() => destination.admission.takeFrom(claim.permits));
     for (const [at, task] of result.tasks.entries()) {
       const hold = context.scheduler.holdOf(claim.lane, task.nextAttemptAt);
-      context.runner.start(task, destination, used[at] as Permit, origins[at], hold);
+      context.runner.start(task, destination, used[at] as Permit, origins[at], hold, context.now);
     }
     returnPermits(context, claim);
   }
@@ -1111,10 +1147,13 @@ function applyCreate(
     lane.origin ??= originOf(create.task.targetUrl);
     context.scheduler.expectTask(lane, taskId, scheduledAt);
   }
-  item.done(result);
+  item.done(result, context.now);
   if (permit === undefined) return;
   if (started === null) returnStart(context, item, permit);
-  else context.runner.start(started, destination, permit, originOf(started.targetUrl), undefined);
+  else {
+    const origin = originOf(started.targetUrl);
+    context.runner.start(started, destination, permit, origin, undefined, context.now);
+  }
 }
 
 /** The commit failed, and its effect is unknown. The caller repeats the settles. */
@@ -1177,10 +1216,11 @@ function returnPermits({ scheduler, now }: CommitContext, { lane, permits }: Pla
 }
 
 function reportEach<Result>(
-  items: readonly { readonly done: (result: Result) => void }[],
+  items: readonly { readonly done: (result: Result, now: number) => void }[],
   results: readonly Result[],
+  now: number,
 ): void {
-  for (const [index, item] of items.entries()) item.done(results[index] as Result);
+  for (const [index, item] of items.entries()) item.done(results[index] as Result, now);
 }
 
 // Claim runner: the interface through which the commit loop passes committed claims on. The runner
@@ -1201,6 +1241,7 @@ export interface ClaimRunner {
     permit: Permit,
     origin: string | undefined,
     hold: Hold | undefined,
+    now: number,
   ): void;
   /** The store refuses every settle of one claim. It stays with this process, and a stop does not wait for it. */
   giveUp(): void;

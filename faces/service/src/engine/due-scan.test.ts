@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import type { DuePage, Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers.ts";
+import { wrapped } from "../model/wrapped.testing.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { batch, create, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";

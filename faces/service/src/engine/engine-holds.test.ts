@@ -1,5 +1,5 @@
 /** Tests that guards hold a destination, and release it as soon as they can. */
-import { resolvePolicy, seededRandom } from "@redrive/core";
+import { classifyOutcome, resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
@@ -119,7 +119,14 @@ describe("an attempt whose claim is being stored", () => {
   it("is not sent once the destination has sent a Retry-After", () => {
     const { destination, first, second } = held();
     const asks = { kind: "status", status: 429, retryAfterMs: 5000 } as const;
-    destination.recordOutcome(first, NOW + 3, resolvePolicy({}), asks, 3);
+    destination.recordOutcome(
+      first,
+      NOW + 3,
+      resolvePolicy({}),
+      asks,
+      classifyOutcome(resolvePolicy({}), asks),
+      3,
+    );
     expect(destination.maySend(second, NOW + 4, false)).toBe(false);
     expect(destination.maySend(second, NOW + 5003, false)).toBe(true);
   });
@@ -130,7 +137,15 @@ describe("an attempt whose claim is being stored", () => {
     for (const permit of [first, second]) destination.returnPermit(permit, NOW);
     for (let n = 0; n < 20; n++) {
       const permit = destination.takePermit(false, NOW);
-      if (permit) destination.recordOutcome(permit, NOW, resolvePolicy({}), refused, 1);
+      if (permit)
+        destination.recordOutcome(
+          permit,
+          NOW,
+          resolvePolicy({}),
+          refused,
+          classifyOutcome(resolvePolicy({}), refused),
+          1,
+        );
     }
     const openUntil = destination.guards.breaker?.openUntil ?? 0;
     expect(openUntil).toBeGreaterThan(NOW);

@@ -26,9 +26,9 @@ import { disableIn } from "../model/delivery/disabled-targets.ts";
 import { type DestinationRow, isOpen } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
+import { guardedStore, limitOf, storeFailure } from "../model/guarded-store.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
-import { codedStore, storeFailure, timedStore } from "../model/store-wrappers.ts";
 import type { NewTask, RetryTask } from "../model/task.ts";
 import { settlesWithin } from "../time/deadline-timer.ts";
 import { assertClock, type ClockStatus, EngineTime, StoreClock } from "../time/engine-time.ts";
@@ -44,11 +44,11 @@ import {
   SERVICE_BUDGET_DOCUMENT,
   serviceBudgetOptions,
 } from "./guard-saver.ts";
-import type { StartTrace } from "./held-claims.ts";
 import { type Hold, holdOf } from "./lanes.ts";
 import { Maintenance, type Slice } from "./maintenance.ts";
 import { ClockWatch, NodeLease, NodeState, OwnPartitions } from "./node.ts";
 import { Rescuer } from "./rescuer.ts";
+import type { StartTrace } from "./runner.ts";
 import { type Deliver, Runner, type RunnerParts } from "./runner.ts";
 import { Scheduler } from "./scheduler.ts";
 import { type FollowUp, scheduleFollowUps } from "./settlement.ts";
@@ -124,8 +124,7 @@ export class Engine {
    */
   static async open(given: EngineOptions): Promise<Engine> {
     const { clock } = given;
-    // A call to an exclusive store takes as long as the disk takes: nobody else could answer.
-    const store = given.store.exclusive ? given.store : timedStore(clock, given.store);
+    const store = guardedStore(given.store, limitOf(clock, given.store));
     const options = { ...given, store };
     const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
     const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
@@ -367,7 +366,7 @@ function connectParts(options: EngineOptions, saved: SavedState, callbacks: Engi
   const path = { ...known, queue, scheduler, followUp };
   const runner = new Runner({ ...path, deliver, startTrace, disableTarget });
   const commitLoop = new CommitLoop({ ...path, runner, overlapItems });
-  const coded = codedStore(store, (error) => health.recordFailure(error));
+  const coded = guardedStore(store, { failed: (error) => health.recordFailure(error) });
   const tasks = new TaskOperations({ ...path, runner });
   const changes = new DestinationChanges({ ...path, store: coded });
 
@@ -464,9 +463,9 @@ class TaskOperations {
     queue.addCreate({
       create: { task, fingerprint },
       destination,
-      done: (result) => {
+      done: (result, now) => {
         destination.users--;
-        if (result.kind === "created") this.#emitCreated(task);
+        if (result.kind === "created") this.#emitCreated(task, now);
         done(result);
       },
       failed: (error) => {
@@ -476,14 +475,14 @@ class TaskOperations {
     });
   }
 
-  #emitCreated({ tenantId, taskId, destination, labels, scheduledAt, policyId }: NewTask): void {
-    const { time, events } = this.#parts;
+  #emitCreated(task: NewTask, now: number): void {
+    const { tenantId, taskId, destination, labels, scheduledAt, policyId } = task;
     const event: WritableEventBody = { type: "task.created", tenantId, taskId, destination };
     event.policyId = policyId;
     event.nextAttemptAt = scheduledAt;
     const shown = eventLabels(labels);
     if (shown !== undefined) event.labels = shown;
-    events.emit(time.now(), event);
+    this.#parts.events.emit(now, event);
   }
 
   /** `task`: for the event, if it is known. */

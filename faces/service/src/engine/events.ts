@@ -30,7 +30,7 @@ export class EngineEvents {
     this.#ring.put(++this.#count, at, body);
     if (this.#listeners.size === 0) return;
     const event = body as { -readonly [field in keyof EngineEvent]: EngineEvent[field] };
-    event.id = this.idOf(this.#count);
+    event.id = `${this.#nodeId}-${this.#count}`;
     event.at = at;
     for (const listener of this.#listeners) notify(listener, event);
   }
@@ -266,12 +266,11 @@ class EventColumns {
     texts.policyId[slot] = event.policyId;
     this.#waits[slot] = event.waits;
     this.#labels[slot] = event.labels;
-    this.#putAttempt(slot, event.attempt);
+    this.#attemptTexts.outcome[slot] = event.attempt?.outcome;
+    if (event.attempt !== undefined) this.#putAttempt(slot, event.attempt);
   }
 
-  #putAttempt(slot: number, attempt: AttemptSummary | undefined): void {
-    this.#attemptTexts.outcome[slot] = attempt?.outcome;
-    if (attempt === undefined) return;
+  #putAttempt(slot: number, attempt: AttemptSummary): void {
     this.#attemptTexts.errorClass[slot] = attempt.errorClass;
     this.#attemptTexts.delaySource[slot] = attempt.delaySource;
     const numbers = this.#attemptNumbers;

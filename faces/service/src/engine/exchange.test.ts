@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { NodeReport, Renewal } from "../model/node-report.ts";
 import type { DueQuery, Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers.ts";
+import { wrapped } from "../model/wrapped.testing.ts";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import type { Engine } from "./engine.ts";
 import { fleet } from "./fleet.testing.ts";

@@ -3,7 +3,7 @@ import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { NodeReport } from "../model/node-report.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers.ts";
+import { wrapped } from "../model/wrapped.testing.ts";
 import { batch, DESTINATION, TENANT } from "../stores/store.testing.ts";
 import type { Engine } from "./engine.ts";
 import { fleet } from "./fleet.testing.ts";

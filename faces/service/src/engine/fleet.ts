@@ -30,7 +30,7 @@ import {
   type NodePlace,
   reservedTokens,
   windowOf,
-} from "./fleet-state.ts";
+} from "./destination-runtime.ts";
 import { earliestDueAt } from "./lanes.ts";
 import type { OwnPartitions } from "./node.ts";
 

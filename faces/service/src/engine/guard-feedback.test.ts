@@ -1,6 +1,7 @@
 /** Tests of what a destination's guards record about an attempt: the same as in the library. */
 import {
   budgetAllows,
+  classifyOutcome,
   type Outcome,
   rejectShare,
   resolvePolicy,
@@ -21,7 +22,14 @@ function destinationWith(document: object) {
   const attempt = (outcome: Outcome, durationMs = 10) => {
     const permit = destination.takePermit(false, NOW);
     if (permit === undefined) throw new Error("no permit was to be had");
-    destination.recordOutcome(permit, NOW, policy, outcome, durationMs);
+    destination.recordOutcome(
+      permit,
+      NOW,
+      policy,
+      outcome,
+      classifyOutcome(policy, outcome),
+      durationMs,
+    );
   };
   const change = (next: object) => {
     const { version } = destination.row;

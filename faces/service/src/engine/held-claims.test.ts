@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { StartedTask } from "../model/batch.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
-import { HeldClaims } from "./held-claims.ts";
+import { HeldClaims } from "./runner.ts";
 
 function setup(count: number) {
   const key = { tenantId: TENANT, name: "d" };

@@ -1,5 +1,6 @@
 /** Tests that every change of a limit is recorded once, with its reason, in bounded memory. */
 import {
+  classifyOutcome,
   type Outcome,
   type Permit,
   rampUp,
@@ -31,7 +32,14 @@ function setup(concurrency: object = { algorithm: "AIMD", max: 64 }) {
   const end = (outcome: Outcome, now: number, count = 1, durationMs = 5) => {
     const permits = Array.from({ length: count }, () => destination.takePermit(false, now));
     for (const permit of permits.filter((one) => one !== undefined)) {
-      destination.recordOutcome(permit as Permit, now + durationMs, POLICY, outcome, durationMs);
+      destination.recordOutcome(
+        permit as Permit,
+        now + durationMs,
+        POLICY,
+        outcome,
+        classifyOutcome(POLICY, outcome),
+        durationMs,
+      );
     }
   };
   const shown = () =>

@@ -5,7 +5,7 @@
 import type { virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { Retention, Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers.ts";
+import { wrapped } from "../model/wrapped.testing.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { T0 } from "../stores/store.testing.ts";
 import { fleet } from "./fleet.testing.ts";

@@ -107,11 +107,13 @@ export class NodeLease {
    * new is sent until the next renewal tells.
    */
   isCertain(): boolean {
-    if (!this.isHeld()) return false;
-    if (this.#parts.isExclusive || this.#requested === undefined) return true;
-    const { clock } = this.#parts;
+    if (this.#requested === undefined) return false;
+    const { clock, isExclusive } = this.#parts;
+    if (isExclusive) return true;
+    const nowMs = clock.monotonicMs();
+    if (nowMs >= this.#usableUntilMs) return false;
     const wallMs = clock.now() - this.#requested.wallAt;
-    return wallMs - (clock.monotonicMs() - this.#requested.monotonicMs) <= MAX_GAP_MS;
+    return wallMs - (nowMs - this.#requested.monotonicMs) <= MAX_GAP_MS;
   }
 
   /** Since when the lease is held without a gap. Another node may have taken over older claims. */
@@ -166,6 +168,8 @@ const TURN_TASKS = 256;
 
 export class OwnPartitions {
   readonly #count: number;
+  /** The store has a single partition. */
+  readonly isSingle: boolean;
   /** The partitions of the store. */
   readonly all: readonly number[];
   #own: readonly number[] = [];
@@ -177,17 +181,13 @@ export class OwnPartitions {
   /** `count`: the partitions of the store. */
   constructor(count: number) {
     this.#count = count;
+    this.isSingle = count === 1;
     this.all = Array.from({ length: count }, (_, partition) => partition);
     this.assign(this.all);
   }
 
   get list(): readonly number[] {
     return this.#own;
-  }
-
-  /** True if the store has a single partition. */
-  get isSingle(): boolean {
-    return this.#count === 1;
   }
 
   assign(own: readonly number[]): void {

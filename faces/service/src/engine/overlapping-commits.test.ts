@@ -3,8 +3,8 @@ import { seededRandom, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
-import { wrapped } from "../model/store-wrappers.ts";
 import { laneOf } from "../model/task.ts";
+import { wrapped } from "../model/wrapped.testing.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import {
   batch as batchOf,

@@ -121,10 +121,10 @@ export class Rescuer {
     queue.addSettle({
       settle,
       destination,
-      done: (result) => {
+      done: (result, now) => {
         this.#settling.delete(keyOf(task));
         destination.users--;
-        applySettled(this.#parts, { task, destination, settle, result, endedAt });
+        applySettled(this.#parts, { task, destination, settle, result, endedAt, now });
         if (this.#hasMore && this.#settling.size === 0) this.#continue();
       },
     });

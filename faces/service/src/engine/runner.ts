@@ -6,11 +6,14 @@
 import {
   type AbortSignalLike,
   admit,
+  type Cancel,
   type Clock,
+  classifyOutcome,
   type Decision,
   type HoldReason,
   holdDescriptions,
   OPEN_ENTRY,
+  OPEN_GATES,
   type Outcome,
   type Permit,
   type Policy,
@@ -20,22 +23,23 @@ import {
   timeoutOutcome,
 } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
-import type { AttemptResult } from "../deliver/attempt.ts";
-import { createLightSignal } from "../deliver/attempt.ts";
+import { createHeap } from "../collections/heap.ts";
+import { type AttemptResult, createLightSignal, type LightSignal } from "../deliver/attempt.ts";
 import type { Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import { type DeliverySettings, isDisabled } from "../model/delivery/delivery-settings.ts";
 import { isUnreadable, type PolicyCache, type PolicyRef } from "../model/policy-cache.ts";
-import { type AttemptWait, laneOf, MIN_WAIT_MS, NO_WAITS, type WaitCause } from "../model/task.ts";
+import {
+  type AttemptWait,
+  laneOf,
+  MIN_WAIT_MS,
+  NO_WAITS,
+  SUSPECT_ABANDONED,
+  type WaitCause,
+} from "../model/task.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { ClaimRunner, CommitQueue } from "./commit.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import { type EngineEvents, eventLabels, type WritableEventBody } from "./events.ts";
-import {
-  type HeldClaim,
-  HeldClaims,
-  SendQueue,
-  type StartTrace,
-  TokenQueue,
-} from "./held-claims.ts";
 import { type Hold, longestHold } from "./lanes.ts";
 import type { NodeState } from "./node.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -92,8 +96,9 @@ export class Runner implements ClaimRunner {
   constructor(parts: RunnerParts) {
     this.#parts = parts;
     const { clock, time } = parts;
-    this.#sendQueue = new SendQueue(clock, time, (claim) => this.#prepare(claim));
-    this.#tokenQueue = new TokenQueue(clock, time, (claim) => this.#prepare(claim));
+    const send = (claim: HeldClaim, now: number) => this.#prepare(claim, now);
+    this.#sendQueue = new SendQueue(clock, time, send);
+    this.#tokenQueue = new TokenQueue(clock, time, send);
   }
 
   running(): number {
@@ -134,13 +139,14 @@ export class Runner implements ClaimRunner {
     permit: Permit,
     origin: string | undefined,
     hold: Hold | undefined,
+    now: number,
   ): void {
     const claim = this.#held.add(task, destination, permit, origin, hold);
     this.#underWay++;
-    if (origin === undefined) this.#release(claim);
-    else if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);
+    if (origin === undefined) this.#release(claim, now);
+    else if (task.nextAttemptAt > now) this.#sendQueue.add(claim);
     else if (this.#tokenQueue.isWaiting(destination)) this.#waitForToken(claim);
-    else this.#prepare(claim);
+    else this.#prepare(claim, now);
   }
 
   /** Since its claim, the rate holds the task. */
@@ -156,53 +162,57 @@ export class Runner implements ClaimRunner {
       const { task, isWaiting } = claim;
       if (!isWaiting || task.taskId !== taskId || task.tenantId !== tenantId) continue;
       claim.isWaiting = false;
-      this.#release(claim);
+      this.#release(claim, this.#parts.time.now());
       return true;
     }
     return false;
   }
 
-  #prepare(claim: HeldClaim): void {
+  #prepare(claim: HeldClaim, now: number): void {
     const policy = this.#parts.policies.get(claim.task);
     if (policy === undefined) this.#loadPolicy(claim);
-    else this.#check(claim, policy);
+    else this.#check(claim, policy, now);
   }
 
   #loadPolicy(claim: HeldClaim): void {
-    this.#parts.policies.load(claim.task).then(
+    const { policies, time } = this.#parts;
+    policies.load(claim.task).then(
       (loaded) => {
-        if (loaded === null) this.#expire(claim, "not-retryable");
-        else if (isUnreadable(loaded)) this.#hold(claim, loaded.unreadable);
-        else this.#check(claim, loaded);
+        const now = time.now();
+        if (loaded === null) this.#expire(claim, now, "not-retryable");
+        else if (isUnreadable(loaded)) this.#hold(claim, now, loaded.unreadable);
+        else this.#check(claim, loaded, now);
       },
-      () => this.#release(claim, this.#parts.time.now() + POLICY_RETRY_MS),
+      () => this.#release(claim, time.now(), time.now() + POLICY_RETRY_MS),
     );
   }
 
   /** The task waits without using an attempt. */
-  #hold(claim: HeldClaim, reason: string): void {
-    this.#returnPermit(claim);
-    this.#settle(claim, holdOf(claim.task, reason, this.#parts.time.now()));
+  #hold(claim: HeldClaim, now: number, reason: string): void {
+    this.#returnPermit(claim, now);
+    this.#settle(claim, holdOf(claim.task, reason, now), now);
   }
 
-  #check(claim: HeldClaim, policy: Policy): void {
+  #check(claim: HeldClaim, policy: Policy, now: number): void {
     const { task, destination, permit, hold } = claim;
-    const now = this.#parts.time.now();
     const history = entryHistoryOf(task, hold?.by);
+    // Only a task that was held may have too little time left.
+    const usualCallMs = hold && destination.usualCallMs(now);
     // The claim has its permit, so no guard holds it now.
-    const usualCallMs = destination.usualCallMs(now);
     const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now, usualCallMs);
     const throttled = wasThrottled(policy, task);
-    if (!this.#parts.node.mayStart(task.claimedAt)) this.#release(claim);
+    if (!this.#parts.node.mayStart(task.claimedAt)) this.#release(claim, now);
     else if (decision.kind === "stop" && this.#unreadSecrets.has(task))
-      this.#expire(claim, SECRET_UNAVAILABLE);
+      this.#expire(claim, now, SECRET_UNAVAILABLE);
     else if (decision.kind === "stop")
-      this.#expire(claim, decision.reason, finalHold(claim, policy, now));
-    else if (isDisabled(destination.delivery, task.targetUrl)) this.#expire(claim, "target-gone");
-    else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(claim, "overload");
+      this.#expire(claim, now, decision.reason, finalHold(claim, policy, now));
+    else if (isDisabled(destination.delivery, task.targetUrl))
+      this.#expire(claim, now, "target-gone");
+    else if (destination.refusesRetries && task.attemptNumber > 1)
+      this.#expire(claim, now, "overload");
     else if (this.#tokenQueue.mayWait(claim, now)) this.#waitForToken(claim);
     else if (destination.maySend(permit, now, throttled)) this.#send(claim, policy, now);
-    else this.#release(claim, throttled ? affordableAt(claim, now) : undefined);
+    else this.#release(claim, now, throttled ? affordableAt(claim, now) : undefined);
   }
 
   #send(claim: HeldClaim, policy: Policy, now: number): void {
@@ -243,7 +253,7 @@ export class Runner implements ClaimRunner {
     claim.signal = undefined;
     claim.trace?.recordResult(result);
     const isUnsent = recordShortage(this.#parts, claim, result, now);
-    if (isUnsent) this.#release(claim);
+    if (isUnsent) this.#release(claim, now);
     else if (result.bodyFault !== undefined) this.#endUnread(claim, policy, result, now);
     else if (result.errorClass === SECRET_UNAVAILABLE) this.#endUnopened(claim, result, now);
     else this.#endSent(claim, policy, withCutShort(result, policy, timeoutMs), now);
@@ -252,10 +262,10 @@ export class Runner implements ClaimRunner {
   /** The stored body could not be read, which says nothing about the target. */
   #endUnread(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
     const { task, destination } = claim;
-    this.#returnPermit(claim);
+    this.#returnPermit(claim, now);
     const gates = destination.gates(now, false);
     const ending = { task, policy, gates, now, random: this.#parts.random };
-    this.#settle(claim, this.#unreadBodies.settleOf(claim, ending, result));
+    this.#settle(claim, this.#unreadBodies.settleOf(claim, ending, result), now);
   }
 
   /** This node lacks the key of a secret. Nothing was sent, and the task waits. */
@@ -269,8 +279,8 @@ export class Runner implements ClaimRunner {
       destination,
       reason,
     });
-    this.#returnPermit(claim);
-    this.#settle(claim, this.#unreadSecrets.settleOf(claim, result, now));
+    this.#returnPermit(claim, now);
+    this.#settle(claim, this.#unreadSecrets.settleOf(claim, result, now), now);
   }
 
   #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
@@ -278,7 +288,8 @@ export class Runner implements ClaimRunner {
     const { random } = this.#parts;
     this.#underWay--;
     this.#returnSlot(claim);
-    destination.recordOutcome(permit, now, policy, result.outcome, result.durationMs);
+    const verdict = classifyOutcome(policy, result.outcome);
+    destination.recordOutcome(permit, now, policy, result.outcome, verdict, result.durationMs);
     this.#parts.scheduler.unblock(destination, now);
     if (result.status === GONE && destination.delivery.disableOnGone) {
       this.#parts.disableTarget(destination, task.targetUrl);
@@ -286,51 +297,57 @@ export class Runner implements ClaimRunner {
     // If this node aborted the call itself, the outcome of the call is unknown.
     const isLost = result.outcome.kind === "aborted";
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
-    const gates = destination.gates(now, isThrottled(policy, outcome));
+    // What follows a success depends on no guard.
+    const gates =
+      verdict === "success" ? OPEN_GATES : destination.gates(now, verdict === "throttled");
     const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
     const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(claim, result);
     const decision = decideEnding(ending);
-    this.#settle(claim, settleOf(ending, withServiceReason(decision, result.errorClass), log));
+    const settled = settleOf(ending, withServiceReason(decision, result.errorClass), log);
+    this.#settle(claim, settled, now);
   }
 
   /** Returns the claim as if it had not been made. */
-  #release(claim: HeldClaim, nextAttemptAt = claim.task.nextAttemptAt): void {
-    this.#returnPermit(claim);
-    this.#settle(claim, releaseOf(claim.task, nextAttemptAt));
+  #release(claim: HeldClaim, now: number, nextAttemptAt = claim.task.nextAttemptAt): void {
+    this.#returnPermit(claim, now);
+    this.#settle(claim, releaseOf(claim.task, nextAttemptAt), now);
   }
 
   /** Ends the task without another attempt. */
-  #expire(claim: HeldClaim, reason: NonNullable<Settle["reason"]>, by?: HoldReason): void {
-    this.#returnPermit(claim);
+  #expire(
+    claim: HeldClaim,
+    now: number,
+    reason: NonNullable<Settle["reason"]>,
+    by?: HoldReason,
+  ): void {
+    this.#returnPermit(claim, now);
     const lastError = reason === "held" && by !== undefined ? heldText(by) : undefined;
-    this.#settle(claim, expirationOf(claim.task, reason, lastError), by);
+    this.#settle(claim, expirationOf(claim.task, reason, lastError), now, by);
   }
 
   #returnSlot({ task: { tenantId }, origin }: HeldClaim): void {
     if (origin !== undefined) this.#parts.scheduler.slots.release(tenantId, origin);
   }
 
-  #returnPermit(claim: HeldClaim): void {
+  #returnPermit(claim: HeldClaim, now: number): void {
     const { destination, permit } = claim;
-    const now = this.#parts.time.now();
     this.#underWay--;
     this.#returnSlot(claim);
     destination.returnPermit(permit, now);
     this.#parts.scheduler.unblock(destination, now);
   }
 
-  #settle(claim: HeldClaim, settled: Settle, by?: HoldReason): void {
+  #settle(claim: HeldClaim, settled: Settle, endedAt: number, by?: HoldReason): void {
     const { destination, task } = claim;
     claim.trace?.end(settled);
-    const endedAt = this.#parts.time.now();
     const { delivery } = destination;
     const settle = withFollowUps(this.#parts.followUp, task, settled, delivery, endedAt);
     this.#parts.queue.addSettle({
       settle,
       destination,
-      done: (result) => {
+      done: (result, now) => {
         this.#held.remove(claim);
-        applySettled(this.#parts, { task, destination, settle, result, endedAt, by });
+        applySettled(this.#parts, { task, destination, settle, result, endedAt, now, by });
       },
     });
   }
@@ -614,4 +631,271 @@ export function abandonedHoldOf(task: StartedTask, reason: string, now: number):
 /** A clause: "held by the open circuit until its time was over". */
 function heldText(by: HoldReason): string {
   return `held by ${holdDescriptions[by]} until its time was over`;
+}
+
+// Held claims: the claims of this node from the commit of the claim to the commit of its settle.
+// The rescuer of this node must not touch them.
+
+export interface HeldClaim {
+  readonly task: StartedTask;
+  readonly destination: DestinationRuntime;
+  readonly permit: Permit;
+  /** The origin of its slot; undefined: it has no slot. */
+  readonly origin: string | undefined;
+  /** The guard or limit that held the task after it was due; undefined: none did. */
+  hold: Hold | undefined;
+  readonly isSuspect: boolean;
+  /** It is in the send queue or the token queue. */
+  isWaiting: boolean;
+  /** Until when it waits for a token of a rate; 0: it has not waited for one. */
+  waitsUntil: number;
+  /** When the request was sent; 0 before. */
+  startedAt: number;
+  /** How long it waited after it was due; known once the request is sent. */
+  waits: readonly AttemptWait[];
+  /** Aborts the attempt; undefined while no request is under way. */
+  signal: LightSignal | undefined;
+  /** Undefined: no attempt is under way, or none is traced. */
+  trace: AttemptTrace | undefined;
+  /** Its index in the list. */
+  slot: number;
+}
+
+/**
+ * A list and not a map: a map that is filled and emptied all the time is copied again and again, and
+ * its old copies prevent the collector from freeing ended claims early.
+ */
+export class HeldClaims {
+  readonly #claims: HeldClaim[] = [];
+  #suspects = 0;
+
+  get size(): number {
+    return this.#claims.length;
+  }
+
+  hasSuspect(): boolean {
+    return this.#suspects > 0;
+  }
+
+  has({ tenantId, taskId }: TaskRef): boolean {
+    return this.#claims.some(({ task }) => task.taskId === taskId && task.tenantId === tenantId);
+  }
+
+  values(): readonly HeldClaim[] {
+    return this.#claims;
+  }
+
+  add(
+    task: StartedTask,
+    destination: DestinationRuntime,
+    permit: Permit,
+    origin: string | undefined,
+    hold: Hold | undefined,
+  ): HeldClaim {
+    const claim: HeldClaim = {
+      task,
+      destination,
+      permit,
+      origin,
+      hold,
+      isSuspect: task.abandonedCount >= SUSPECT_ABANDONED,
+      isWaiting: false,
+      waitsUntil: 0,
+      startedAt: 0,
+      waits: NO_WAITS,
+      signal: undefined,
+      trace: undefined,
+      slot: this.#claims.length,
+    };
+    this.#claims.push(claim);
+    destination.users++;
+    if (claim.isSuspect) this.#suspects++;
+    return claim;
+  }
+
+  /** Moves the last claim to the free slot. */
+  remove(claim: HeldClaim): void {
+    const last = this.#claims.pop() as HeldClaim;
+    if (last !== claim) this.#claims[claim.slot] = last;
+    last.slot = claim.slot;
+    claim.destination.users--;
+    if (claim.isSuspect) this.#suspects--;
+  }
+}
+
+// Attempt trace: how the engine reports one attempt to a tracer. Without a tracer, nothing of this runs.
+// `telemetry/` implements it.
+
+export interface AttemptTrace {
+  /** Sent to the target, so that its spans continue the trace. */
+  readonly traceparent: string;
+  /** The attempt has ended. */
+  recordResult(result: AttemptResult): void;
+  /** It is decided what follows. Called once, last. */
+  end(settle: Settle): void;
+}
+
+/** Called immediately before an attempt starts. `waits`: since the attempt was due. `now`: epoch ms. */
+export type StartTrace = (
+  task: StartedTask,
+  waits: readonly AttemptWait[],
+  now: number,
+) => AttemptTrace;
+
+// Send queue: claims that were committed a little ahead of time, until their tasks are due. It uses
+// one alarm, for the earliest claim.
+
+/** A claim that can wait in the queue. */
+interface QueuedClaim {
+  readonly task: StartedTask;
+  /** True while it waits. Setting it to false recalls the claim: it is not sent. */
+  isWaiting: boolean;
+}
+
+export class SendQueue<Claim extends QueuedClaim> {
+  readonly #clock: Clock;
+  readonly #time: EngineTime;
+  readonly #send: (claim: Claim, now: number) => void;
+  /** Recalled claims stay in the heap until they reach the top. */
+  readonly #heap = createHeap<Claim>(({ task: a }, { task: b }) =>
+    a.nextAttemptAt === b.nextAttemptAt ? a.ref < b.ref : a.nextAttemptAt < b.nextAttemptAt,
+  );
+  #cancelAlarm: Cancel | undefined;
+  #alarmAt = Number.POSITIVE_INFINITY;
+
+  /** `send` is called when the task is due. */
+  constructor(clock: Clock, time: EngineTime, send: (claim: Claim, now: number) => void) {
+    this.#clock = clock;
+    this.#time = time;
+    this.#send = send;
+  }
+
+  add(claim: Claim): void {
+    claim.isWaiting = true;
+    this.#heap.push(claim);
+    this.#arm();
+  }
+
+  #arm(): void {
+    const at = this.#heap.peek()?.task.nextAttemptAt ?? Number.POSITIVE_INFINITY;
+    if (at >= this.#alarmAt) return;
+    this.#cancelAlarm?.();
+    this.#alarmAt = at;
+    this.#cancelAlarm = this.#clock.alarm(this.#time.msUntil(at), this.#ring);
+  }
+
+  /** Alarms have a resolution of one millisecond. A caller that runs anyway may check earlier. */
+  runOnce(now: number): void {
+    if (this.#alarmAt > now) return;
+    this.#cancelAlarm?.();
+    this.#ring();
+  }
+
+  readonly #ring = (): void => {
+    this.#alarmAt = Number.POSITIVE_INFINITY;
+    const now = this.#time.now();
+    for (let claim = this.#popDue(now); claim !== undefined; claim = this.#popDue(now)) {
+      if (!claim.isWaiting) continue;
+      claim.isWaiting = false;
+      this.#send(claim, now);
+    }
+    this.#arm();
+  };
+
+  #popDue(now: number): Claim | undefined {
+    const first = this.#heap.peek();
+    return first !== undefined && first.task.nextAttemptAt <= now ? this.#heap.pop() : undefined;
+  }
+}
+
+// Token queue: committed claims that wait for a token of their destination's rate, in the order of their
+// claims. Each destination has one alarm, for its next token.
+
+/** A destination whose calls may have to wait for a token. */
+interface TokenSource {
+  /** When the next call may be sent; `now`: at once. */
+  startsAt(now: number): number;
+}
+
+interface TokenClaim {
+  readonly destination: TokenSource;
+  /** True while it waits. Setting it to false recalls the claim: it is not sent. */
+  isWaiting: boolean;
+  /** Until when it waits for a token; 0: it has not waited yet. */
+  waitsUntil: number;
+}
+
+/**
+ * A claim takes tokens of the next 50 ms, so this is rarely reached. A claim that waits longer, because
+ * the document has changed or the node was late, is returned.
+ */
+const MAX_TOKEN_WAIT_MS = 200;
+
+interface Waiting<Claim> {
+  /** The claims before `first` have been sent. */
+  readonly claims: Claim[];
+  first: number;
+}
+
+export class TokenQueue<Claim extends TokenClaim> {
+  readonly #clock: Clock;
+  readonly #time: EngineTime;
+  readonly #send: (claim: Claim, now: number) => void;
+  readonly #waiting = new Map<TokenSource, Waiting<Claim>>();
+
+  /** `send` is called when there is a token, or when there will be none in time. */
+  constructor(clock: Clock, time: EngineTime, send: (claim: Claim, now: number) => void) {
+    this.#clock = clock;
+    this.#time = time;
+    this.#send = send;
+  }
+
+  /** Others of the destination wait, so a new claim must wait behind them. */
+  isWaiting(destination: TokenSource): boolean {
+    return this.#waiting.has(destination);
+  }
+
+  /** There is no token now, but there will be one in time. */
+  mayWait(claim: Claim, now: number): boolean {
+    const startsAt = claim.destination.startsAt(now);
+    return startsAt > now && startsAt <= (claim.waitsUntil || now + MAX_TOKEN_WAIT_MS);
+  }
+
+  add(claim: Claim): void {
+    const { destination } = claim;
+    claim.isWaiting = true;
+    claim.waitsUntil ||= this.#time.now() + MAX_TOKEN_WAIT_MS;
+    const waiting = this.#waiting.get(destination);
+    if (waiting !== undefined) {
+      waiting.claims.push(claim);
+      return;
+    }
+    const added = { claims: [claim], first: 0 };
+    this.#waiting.set(destination, added);
+    this.#arm(destination, added);
+  }
+
+  #arm(destination: TokenSource, waiting: Waiting<Claim>): void {
+    const now = this.#time.now();
+    const waitsUntil = waiting.claims[waiting.first]?.waitsUntil ?? now;
+    const at = Math.min(destination.startsAt(now), waitsUntil);
+    this.#clock.alarm(this.#time.msUntil(at), () => this.#ring(destination, waiting));
+  }
+
+  #ring(destination: TokenSource, waiting: Waiting<Claim>): void {
+    const now = this.#time.now();
+    const { claims } = waiting;
+    for (let claim = claims[waiting.first]; claim !== undefined; claim = claims[++waiting.first]) {
+      if (!claim.isWaiting) continue;
+      if (this.mayWait(claim, now)) {
+        claims.splice(0, waiting.first);
+        waiting.first = 0;
+        this.#arm(destination, waiting);
+        return;
+      }
+      claim.isWaiting = false;
+      this.#send(claim, now);
+    }
+    this.#waiting.delete(destination);
+  }
 }

@@ -13,8 +13,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { blankDestination } from "../model/destination-row.ts";
 import { T0 } from "../stores/store.testing.ts";
-import { DestinationRuntime } from "./destination-runtime.ts";
-import { ALONE } from "./fleet-state.ts";
+import { ALONE, DestinationRuntime } from "./destination-runtime.ts";
 import { OwnPartitions } from "./node.ts";
 import {
   assignSlots,
@@ -53,7 +52,7 @@ describe("scheduler", () => {
     /** One commit: claims, and ends every attempt at once. Returns the claimed tasks by tenant. */
     commit(limit = MAX_ITEMS): Record<string, number> {
       const claimed: Record<string, number> = {};
-      for (const claim of this.scheduler.planClaims(this.now, limit, false)) {
+      for (const claim of this.scheduler.planClaims(this.now, limit, () => false)) {
         const { tenantId } = claim.lane.destination;
         claimed[tenantId] = (claimed[tenantId] ?? 0) + this.#settle(claim);
       }
@@ -169,7 +168,7 @@ describe("scheduler", () => {
       const key = { tenantId: "a", name: "a" };
       const { first } = new DestinationRuntime(seededRandom("a"), key, NOW, undefined).lanes;
       scheduler.expectDueAt(first, NOW, PARTITION);
-      const [claim] = scheduler.planClaims(NOW, MAX_ITEMS, false);
+      const [claim] = scheduler.planClaims(NOW, MAX_ITEMS, () => false);
       if (claim === undefined) throw new Error("nothing was claimed");
       return { scheduler, lane: first, claim };
     }
@@ -181,14 +180,14 @@ describe("scheduler", () => {
       scheduler.expectDueAt(lane, NOW + 5, PARTITION);
       stopArrivals([claim]);
       scheduler.recordClaimed(claim, nothingNext);
-      expect(scheduler.nextAt(NOW, false)).toBe(NOW + 5);
+      expect(scheduler.nextAt(NOW, () => false)).toBe(NOW + 5);
     });
 
     it("is kept if the commit fails", () => {
       const { scheduler, lane, claim } = planned();
       scheduler.expectDueAt(lane, NOW - 5, PARTITION);
       scheduler.recordUnclaimed(claim);
-      expect([lane.dueAt, scheduler.nextAt(NOW, false)]).toEqual([NOW - 5, NOW]);
+      expect([lane.dueAt, scheduler.nextAt(NOW, () => false)]).toEqual([NOW - 5, NOW]);
     });
 
     it("differs from a task of the same commit, which the claim has seen", () => {
@@ -196,7 +195,7 @@ describe("scheduler", () => {
       stopArrivals([claim]);
       scheduler.expectDueAt(lane, NOW + 5, PARTITION);
       scheduler.recordClaimed(claim, nothingNext);
-      expect(scheduler.nextAt(NOW, false)).toBe(Number.POSITIVE_INFINITY);
+      expect(scheduler.nextAt(NOW, () => false)).toBe(Number.POSITIVE_INFINITY);
     });
   });
 
@@ -218,11 +217,11 @@ describe("scheduler", () => {
       const { lanes } = destination;
       scheduler.expectDueAt(lanes.first, NOW, 7);
       scheduler.expectDueAt(lanes.first, NOW + 1000, 8);
-      expect(scheduler.planClaims(NOW, MAX_ITEMS, false)).toEqual([]);
-      expect(scheduler.nextAt(NOW, false)).toBe(Number.POSITIVE_INFINITY);
+      expect(scheduler.planClaims(NOW, MAX_ITEMS, () => false)).toEqual([]);
+      expect(scheduler.nextAt(NOW, () => false)).toBe(Number.POSITIVE_INFINITY);
       partitions.assign([8]);
       scheduler.forgetForeign([lanes.first]);
-      expect(scheduler.nextAt(NOW, false)).toBe(NOW + 1000);
+      expect(scheduler.nextAt(NOW, () => false)).toBe(NOW + 1000);
     });
   });
 });
@@ -274,12 +273,12 @@ it.each([
   [{ rate: { throttle: true } }, { due: 1, ahead: 0, tokensMs: 0 }],
   [{ rate: { ...rate, throttle: true } }, { due: 1, ahead: 0, tokensMs: 0 }],
 ])("with %j, a claim takes %j", (document, capacity) => {
-  expect(claimCapacity({ guards: guardsOf(document) })).toEqual(capacity);
+  expect(claimCapacity({ admission: { guards: guardsOf(document) } })).toEqual(capacity);
 });
 
 it.each([{}, { rate }])("with %j, it takes nothing ahead of time for a probe", (document) => {
   const guards = guardsOf(document);
   if (guards.breaker === undefined) throw new Error("there is no breaker");
   guards.breaker.state = "OPEN";
-  expect(claimCapacity({ guards })).toMatchObject({ ahead: 0, tokensMs: 0 });
+  expect(claimCapacity({ admission: { guards } })).toMatchObject({ ahead: 0, tokensMs: 0 });
 });

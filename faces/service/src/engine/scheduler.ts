@@ -14,7 +14,6 @@ import {
 import type { ClaimRequest, ClaimResult } from "../model/batch.ts";
 import { LANES, type NewTask } from "../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "./destination-runtime.ts";
-import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
 import {
   beginClaim,
   endClaim,
@@ -27,10 +26,13 @@ import {
   isReady,
   isWaitingForGuard,
   isWaitingForSlot,
+  LaneHeap,
+  type LaneTurn,
   setDue,
   setIdle,
   setWaitingForGuard,
   siblingOf,
+  TurnCounter,
 } from "./lanes.ts";
 import { OwnPartitions } from "./node.ts";
 import { type AttemptLimits, AttemptSlots, originOf } from "./slots.ts";
@@ -54,9 +56,9 @@ const SUSPECT_RECHECK_MS = 1000;
 const NO_ROOM = Symbol("no room on the node");
 
 export class Scheduler {
-  readonly #heap: LaneHeap;
+  readonly #heap: LaneHeap<DestinationRuntime>;
   /** Suspects wait for each other and not for other tasks, so their lanes have their own heap. */
-  readonly #suspects: LaneHeap;
+  readonly #suspects: LaneHeap<DestinationRuntime>;
   /** The limits on running attempts. */
   readonly slots: AttemptSlots;
   readonly #partitions: OwnPartitions;
@@ -140,17 +142,18 @@ export class Scheduler {
   }
 
   /**
-   * Takes permits and slots for tasks that are due now or soon, at most `limit`. With `withSuspect`,
+   * Takes permits and slots for tasks that are due now or soon, at most `limit`. With `mayClaimSuspect`,
    * one of them may be a suspect. It comes first, so that a busy destination cannot starve it. When it
    * ends, its permit goes to another task, because the next suspect waits until the end is committed.
    */
-  planClaims(now: number, limit: number, withSuspect: boolean): readonly PlannedClaim[] {
+  planClaims(now: number, limit: number, mayClaimSuspect: () => boolean): readonly PlannedClaim[] {
     const claims: PlannedClaim[] = [];
     const postponed: DestinationLane[] = [];
     let left = Math.min(limit, this.slots.free(now));
     this.waitsForSlot = left === 0;
     if (left === 0) return claims;
     this.#restoreTenants();
+    const withSuspect = !this.#suspects.isEmpty() && mayClaimSuspect();
     const suspect = withSuspect ? this.#planSuspect(now) : undefined;
     if (suspect !== undefined) claims.push(suspect);
     left -= claims.length;
@@ -181,13 +184,13 @@ export class Scheduler {
    * keeps its place.
    */
   #planTurns(
-    due: readonly LaneTurn[],
+    due: readonly LaneTurn<DestinationRuntime>[],
     limit: number,
     now: number,
     postponed: DestinationLane[],
   ): readonly PlannedClaim[] {
     const claims: PlannedClaim[] = [];
-    const unused: LaneTurn[] = [];
+    const unused: LaneTurn<DestinationRuntime>[] = [];
     const byTenant = byTenantOf(due);
     let left = limit;
     let tenants = byTenant.size;
@@ -214,11 +217,11 @@ export class Scheduler {
    * Returns a claim, the turn of a lane that finds no room on the node, or neither.
    */
   #planTurn(
-    turn: LaneTurn,
+    turn: LaneTurn<DestinationRuntime>,
     share: number,
     now: number,
     postponed: DestinationLane[],
-  ): PlannedClaim | LaneTurn | undefined {
+  ): PlannedClaim | LaneTurn<DestinationRuntime> | undefined {
     // It was due before its sibling, and has already been claimed in the sibling's turn.
     if (isClaiming(turn.lane)) return undefined;
     const lane = this.#firstOf(turn.lane, now);
@@ -316,13 +319,13 @@ export class Scheduler {
     const { destination } = lane;
     const isRetry = lane.lane !== "first";
     const permits = destination.batchFor(isRetry);
-    const take = (aheadMs: number, most: number) =>
-      destination.takePermits(permits, isRetry, now, aheadMs, most);
-    take(0, Math.min(available, room));
+    destination.takePermits(permits, isRetry, now, 0, Math.min(available, room));
     if (capacity.tokensMs > 0) {
       const most = Math.min(available, Math.ceil((permits.size + room) / 2));
-      if (permits.size === 0) take(firstTokenMs(capacity), 1);
-      if (permits.size > 0) take(capacity.tokensMs, most);
+      const firstMs = firstTokenMs(capacity);
+      if (permits.size === 0) destination.takePermits(permits, isRetry, now, firstMs, 1);
+      const { tokensMs } = capacity;
+      if (permits.size > 0) destination.takePermits(permits, isRetry, now, tokensMs, most);
     }
     if (permits.size === 0) this.#park(lane, now);
     else endHold(lane, now);
@@ -364,7 +367,7 @@ export class Scheduler {
   unblock(destination: DestinationRuntime, now: number): void {
     for (const name of LANES) {
       const lane = destination.lanes[name];
-      if (!isWaitingForGuard(lane)) continue;
+      if (lane.state.for !== "guard") continue;
       const isTimed = Number.isFinite(lane.state.until);
       // The guard that holds the lane, and its end, may have changed too.
       if (isTimed && !this.#wouldAdmit(lane, now)) this.#park(lane, now);
@@ -378,18 +381,20 @@ export class Scheduler {
   }
 
   /** When the next lane is to be checked; Infinity when none waits, or all wait for slots. */
-  nextAt(now: number, withSuspect: boolean): number {
+  nextAt(now: number, mayClaimSuspect: () => boolean): number {
     const mayEnter = this.#heap.hasAside() && this.slots.freed !== this.#freedSeen;
     const slotsAt = this.slots.nextAt(now, mayEnter);
     this.waitsForSlot ||= slotsAt === Number.POSITIVE_INFINITY || this.#heap.hasAside();
     if (slotsAt > 0) return slotsAt;
     const at = Math.min(this.#heap.nextAt(), this.slots.nextOriginAt());
-    return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;
+    if (this.#suspects.isEmpty() || !mayClaimSuspect()) return at;
+    return Math.min(at, this.#suspects.nextAt());
   }
 
   /** A lane of suspects is not checked early, because suspects are not claimed ahead of time. */
   #schedule(lane: DestinationLane): void {
-    if (!Number.isFinite(lane.dueAt) || isWaitingForSlot(lane) || isClaiming(lane)) return;
+    const { kind } = lane.state;
+    if (!Number.isFinite(lane.dueAt) || kind === "claiming" || isWaitingForSlot(lane)) return;
     this.#push(lane, isSuspect(lane) ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
   }
 
@@ -401,8 +406,10 @@ export class Scheduler {
 // Lane turns: small questions about lanes and their turns, for the scheduler.
 
 /** The turns by tenant, in the order of the first turn of each. */
-function byTenantOf(turns: readonly LaneTurn[]): ReadonlyMap<string, readonly LaneTurn[]> {
-  const byTenant = new Map<string, LaneTurn[]>();
+function byTenantOf(
+  turns: readonly LaneTurn<DestinationRuntime>[],
+): ReadonlyMap<string, readonly LaneTurn<DestinationRuntime>[]> {
+  const byTenant = new Map<string, LaneTurn<DestinationRuntime>[]>();
   for (const turn of turns) {
     const { tenantId } = turn.lane.destination;
     const own = byTenant.get(tenantId);
@@ -615,7 +622,7 @@ const MAX_PERMITS = 64;
 const MAX_SHARED_PERMITS = 128;
 
 export function claimCapacity(
-  { guards }: { readonly guards: Guards },
+  { admission: { guards } }: { readonly admission: { readonly guards: Guards } },
   isShared = false,
 ): ClaimCapacity {
   const { rate, adaptiveRate, throttle, breaker } = guards;

@@ -29,7 +29,6 @@ import {
   eventLabels,
   type WritableEventBody,
 } from "./events.ts";
-import type { HeldClaim } from "./held-claims.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { originOf } from "./slots.ts";
 
@@ -91,7 +90,8 @@ export function decideEnding(ending: Ending): Decision {
   if (abandonedCountOf(ending) >= MAX_ABANDONED) {
     return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
   }
-  const stream = streamOf(random, policy, task);
+  // After a success nothing is drawn.
+  const stream = outcome.kind === "success" ? random : streamOf(random, policy, task);
   const history = historyOf(task, task.attemptNumber);
   const decision = decide(policy, requestOf(task), history, outcome, gates, now, stream);
   const isLost = outcome.kind === "abandoned" && decision.kind === "stop";
@@ -180,8 +180,15 @@ export function attemptsAfter({ attemptNumber }: StartedTask, { attempt }: Settl
   return attempt === null ? attemptNumber - 1 : attemptNumber;
 }
 
+/** An attempt that was sent. */
+interface SentAttempt {
+  readonly task: StartedTask;
+  readonly startedAt: number;
+  readonly waits: AttemptLog["waits"];
+}
+
 export function attemptLogOf(
-  { task, startedAt, waits }: Pick<HeldClaim, "task" | "startedAt" | "waits">,
+  { task, startedAt, waits }: SentAttempt,
   result: AttemptResult,
 ): AttemptLog {
   return {
@@ -250,13 +257,15 @@ interface SettledTask {
   readonly result: SettleResult;
   /** When the attempt ended. */
   readonly endedAt: number;
+  /** When the settle was committed. */
+  readonly now: number;
   /** With the reason `held`: the guard that held the task. */
   readonly by?: HoldReason | undefined;
 }
 
 export function applySettled(
-  { scheduler, events, time, destinations }: SettledTaskParts,
-  { task, destination, settle, result, endedAt, by }: SettledTask,
+  { scheduler, events, destinations }: SettledTaskParts,
+  { task, destination, settle, result, endedAt, now, by }: SettledTask,
 ): void {
   scheduleFollowUps(scheduler, destinations, settle.onEnd, result);
   if (result === "PENDING") {
@@ -268,7 +277,6 @@ export function applySettled(
   if (type === undefined) return;
   const { tenantId, taskId, policyId, createdAt } = task;
   const labels = eventLabels(task.labels);
-  const now = time.now();
   const event: WritableEventBody = {
     type,
     tenantId,

@@ -8,16 +8,17 @@
  * claim is returned and the lane waits for a slot of that origin.
  */
 import { assertRange, fairRoom } from "@redrive/core";
-import { memoize } from "../collections/bounded-cache.ts";
-import type { DestinationLane } from "./destination-runtime.ts";
-import { LaneHeap, type TurnCounter } from "./lane-heap.ts";
+import { BoundedCache } from "../collections/bounded-cache.ts";
+import type { DestinationLane, DestinationRuntime } from "./destination-runtime.ts";
 import {
   type Hold,
   type HoldableLane,
   holdLane,
   holdOf,
+  LaneHeap,
   setDue,
   setWaitingForSlot,
+  type TurnCounter,
 } from "./lanes.ts";
 
 export interface AttemptLimits {
@@ -60,8 +61,8 @@ export class AttemptSlots {
   readonly #full: HoldableLane = { dueAt: 0, hold: undefined, heldUntil: 0 };
   #onlyTenant: string | undefined;
   #isShared = false;
-  /** How often slots were freed. */
-  #freed = 0;
+  /** How often slots were freed. It only grows. */
+  freed = 0;
 
   constructor(limits: AttemptLimits, turns: TurnCounter) {
     this.#limits = limits;
@@ -126,7 +127,7 @@ export class AttemptSlots {
 
   release(tenantId: string, origin: string | undefined, count = 1): void {
     this.#node.add(tenantId, -count);
-    this.#freed++;
+    this.freed++;
     if (origin !== undefined) this.#origins.add(origin, tenantId, -count);
   }
 
@@ -171,11 +172,6 @@ export class AttemptSlots {
     return this.#origins.shortagesOf(origin);
   }
 
-  /** How often slots were freed. It only grows. */
-  get freed(): number {
-    return this.#freed;
-  }
-
   /**
    * When lanes that wait for slots are to be checked; 0: they are not. `mayEnter`: tenants wait for
    * slots of the node, and some were freed.
@@ -217,7 +213,7 @@ interface OriginState {
   readonly origin: string;
   readonly slots: SlotCount;
   readonly hold: BackoffHold;
-  waiting: LaneHeap | undefined;
+  waiting: LaneHeap<DestinationRuntime> | undefined;
   /** The first tenant, and whether there was another one. */
   onlyTenant: string | undefined;
   isShared: boolean;
@@ -392,7 +388,7 @@ function hasWaiting({ waiting }: OriginState): boolean {
 class SlotCount {
   /** May be lowered for a while. Slots that are in use then stay in use. */
   max: number;
-  #used = 0;
+  used = 0;
   /** Only tenants that use a slot. */
   readonly #byTenant = new Map<string, number>();
 
@@ -400,19 +396,15 @@ class SlotCount {
     this.max = max;
   }
 
-  get used(): number {
-    return this.#used;
-  }
-
   /** How many slots the tenant may take now. `isShared`: the node has several tenants. */
   room(tenantId: string, isShared: boolean): number {
-    if (!isShared) return Math.max(0, this.max - this.#used);
-    return fairRoom(this.max, this.#used, this.#byTenant.get(tenantId) ?? 0);
+    if (!isShared) return Math.max(0, this.max - this.used);
+    return fairRoom(this.max, this.used, this.#byTenant.get(tenantId) ?? 0);
   }
 
   /** Takes slots, or returns them if `count` is negative. */
   add(tenantId: string, count: number): void {
-    this.#used += count;
+    this.used += count;
     const own = (this.#byTenant.get(tenantId) ?? 0) + count;
     if (own === 0) this.#byTenant.delete(tenantId);
     else this.#byTenant.set(tenantId, own);
@@ -427,15 +419,18 @@ const BEFORE_PATH = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]*/iu;
 /** The cache takes about a hundred kilobytes. */
 const CACHED_ORIGINS = 1000;
 
-const normalized = memoize(CACHED_ORIGINS, (text) => {
-  if (!URL.canParse(text)) return text;
-  const { protocol, host } = new URL(text);
-  return `${protocol}//${host}`;
-});
+const origins = new BoundedCache<string>(CACHED_ORIGINS);
 
 /** Without user name, in lower case, and without a port that the scheme implies. */
 export function originOf(targetUrl: string): string {
-  return normalized(BEFORE_PATH.exec(targetUrl)?.[0] ?? targetUrl);
+  const text = BEFORE_PATH.exec(targetUrl)?.[0] ?? targetUrl;
+  const known = origins.get(text);
+  if (known !== undefined) return known;
+  if (!URL.canParse(text)) return text;
+  const { protocol, host } = new URL(text);
+  const origin = `${protocol}//${host}`;
+  origins.set(text, origin);
+  return origin;
 }
 
 // Backoff hold: a hold after a failure of the node itself, twice as long after each further one.
@@ -446,24 +441,19 @@ const MAX_HOLD_MS = 5000;
 class BackoffHold {
   /** Nothing starts before this instant. */
   until = 0;
-  /** The number of failures since the last success. */
-  #failures = 0;
+  /** The number of holds since the last success. */
+  count = 0;
 
   /** Failures during a hold belong to the same event. Returns whether a new hold began. */
   begin(now: number): boolean {
     if (now < this.until) return false;
-    this.until = now + Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** this.#failures);
-    this.#failures++;
+    this.until = now + Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** this.count);
+    this.count++;
     return true;
-  }
-
-  /** The number of holds since the last success. */
-  get count(): number {
-    return this.#failures;
   }
 
   /** An attempt that started after the hold went well. */
   recordSuccess(): void {
-    this.#failures = 0;
+    this.count = 0;
   }
 }

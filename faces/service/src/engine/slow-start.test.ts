@@ -1,5 +1,5 @@
 /** Tests that calls to a destination start one by one after they were stopped. */
-import { resolvePolicy, seededRandom } from "@redrive/core";
+import { classifyOutcome, resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import type { DestinationRow } from "../model/destination-row.ts";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
@@ -26,7 +26,8 @@ function setup() {
   const attempt = (status: number, now: number) => {
     const permit = destination.takePermit(false, now);
     if (permit === undefined) throw new Error(`held by ${destination.heldBy}`);
-    destination.recordOutcome(permit, now, policy, { kind: "status", status }, 10);
+    const outcome = { kind: "status", status } as const;
+    destination.recordOutcome(permit, now, policy, outcome, classifyOutcome(policy, outcome), 10);
   };
   /** How many of ten calls may start. */
   const started = (now: number) => {

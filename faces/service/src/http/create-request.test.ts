@@ -1,7 +1,7 @@
 /** Tests of create requests: which key counts, and how long the wait is. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { asTaskError, preferredWaitSeconds, readTaskInput } from "./create-request.ts";
+import { asTaskError, preferredWaitSeconds, readTaskInput } from "./create-routes.ts";
 
 describe("the key", () => {
   it("comes from the header or the field, without quotes and blanks", () => {

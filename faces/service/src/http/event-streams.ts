@@ -44,7 +44,8 @@ export class EventStreams {
   readonly #clock: Clock;
   readonly #events: EngineEvents;
   readonly #streams = new Set<Stream>();
-  readonly #stopListening: Cancel;
+  /** Undefined while nobody reads. */
+  #stopListening: Cancel | undefined;
   #cancelCheck: Cancel | undefined;
   #isPumping = false;
   #isStopped = false;
@@ -52,7 +53,6 @@ export class EventStreams {
   constructor(clock: Clock, events: EngineEvents) {
     this.#clock = clock;
     this.#events = events;
-    this.#stopListening = events.listen(() => this.#request());
   }
 
   get size(): number {
@@ -72,12 +72,13 @@ export class EventStreams {
     const known = lastEventId === undefined ? latest : this.#events.numberOf(lastEventId);
     const position = known ?? latest;
     const stream = { ...options, response, position, isDrained: true, silent: 0 };
-    response.once("close", () => this.#streams.delete(stream));
+    response.once("close", () => this.#remove(stream));
     response.on("drain", () => {
       stream.isDrained = true;
       this.#request();
     });
     this.#streams.add(stream);
+    this.#stopListening ??= this.#events.listen(() => this.#request());
     // The position itself, so that a reader that is cut off before its first event misses none.
     const start =
       known === undefined ? this.#resetText("unknown-id", latest) : this.#positionText(position);
@@ -86,10 +87,17 @@ export class EventStreams {
     this.#request();
   }
 
+  #remove(stream: Stream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0) return;
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+  }
+
   /** Ends every stream. */
   stop(): void {
     this.#isStopped = true;
-    this.#stopListening();
+    this.#stopListening?.();
     this.#cancelCheck?.();
     for (const { response } of this.#streams) response.end();
   }

@@ -259,12 +259,12 @@ export class TaskWatch {
   readonly #clock: Clock;
   readonly #service: WatchedService;
   readonly #waiting = new Map<string, Set<() => void>>();
-  readonly #stopListening: () => void;
+  /** Undefined while nobody waits. */
+  #stopListening: (() => void) | undefined;
 
   constructor(clock: Clock, service: WatchedService) {
     this.#clock = clock;
     this.#service = service;
-    this.#stopListening = service.onEvent((event) => this.#onEvent(event));
   }
 
   /**
@@ -301,12 +301,12 @@ export class TaskWatch {
 
   /** Stops listening and ends every wait. */
   stop(): void {
-    this.#stopListening();
+    this.#stopListening?.();
     for (const wakes of this.#waiting.values()) for (const wake of wakes) wake();
   }
 
   #onEvent({ type, taskId }: EngineEvent): void {
-    if (this.#waiting.size === 0 || taskId === undefined) return;
+    if (taskId === undefined) return;
     const isEnd =
       type === "task.succeeded" || type === "task.exhausted" || type === "task.cancelled";
     if (isEnd) for (const wake of this.#waiting.get(taskId) ?? []) wake();
@@ -315,11 +315,15 @@ export class TaskWatch {
   #add(taskId: string, wake: () => void): void {
     const wakes = this.#waiting.get(taskId) ?? new Set();
     this.#waiting.set(taskId, wakes.add(wake));
+    this.#stopListening ??= this.#service.onEvent((event) => this.#onEvent(event));
   }
 
   #remove(taskId: string, wake: () => void): void {
     const wakes = this.#waiting.get(taskId);
     wakes?.delete(wake);
     if (wakes?.size === 0) this.#waiting.delete(taskId);
+    if (this.#waiting.size > 0) return;
+    this.#stopListening?.();
+    this.#stopListening = undefined;
   }
 }

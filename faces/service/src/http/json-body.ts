@@ -142,6 +142,11 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
+/** The other bytes outside of strings say nothing about the structure. */
+const STRUCTURE: ReadonlySet<number | undefined> = new Set([
+  ...[COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT],
+]);
+
 /** Initial comma count of an array: adding to it never yields a finite number. */
 const ARRAY = Number.NEGATIVE_INFINITY;
 
@@ -170,7 +175,7 @@ function scanJson(bytes: Uint8Array): JsonScanResult {
   const scan = new JsonScan(bytes);
   for (let at = 0; at < bytes.length; at++) {
     if (bytes[at] === QUOTE) at = scan.text(at);
-    else scan.mark(at);
+    else if (STRUCTURE.has(bytes[at])) scan.mark(at);
   }
   return scan;
 }

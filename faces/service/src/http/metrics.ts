@@ -6,8 +6,8 @@
 import { Counter, Gauge, type Metric, Registry } from "prom-client";
 import { type AttemptSummary, type EngineEvent, outcomeLabel } from "../engine/events.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
+import type { CommitListener } from "../model/guarded-store.ts";
 import type { Upkeep } from "../model/store.ts";
-import type { CommitListener } from "../model/store-wrappers.ts";
 import { TASK_STATUSES, type TaskStatus } from "../model/task.ts";
 import type { DestinationCounts, TaskCounts } from "../model/task-query.ts";
 import type { ClockStatus } from "../time/engine-time.ts";
@@ -341,7 +341,8 @@ abstract class Tally<Series> {
 
   seriesOf(values: LabelValues): Series {
     const last = this.#lastValues;
-    if (this.#last !== undefined && last !== undefined && isEqual(last, values)) return this.#last;
+    const isSame = last !== undefined && last[0] === values[0] && last[1] === values[1];
+    if (this.#last !== undefined && isSame && values.length <= 2) return this.#last;
     const key = values.join("\n");
     const known = this.#series.get(key) ?? { values, series: this.createSeries() };
     this.#series.set(key, known);
@@ -363,10 +364,6 @@ abstract class Tally<Series> {
   #labelsOf(values: LabelValues): Record<string, string> {
     return Object.fromEntries(this.#labelNames.map((name, index) => [name, values[index] ?? ""]));
   }
-}
-
-function isEqual(one: LabelValues, other: LabelValues): boolean {
-  return one[0] === other[0] && one[1] === other[1] && one.length <= 2;
 }
 
 export class TallyCounter extends Tally<{ count: number }> {
@@ -394,6 +391,8 @@ interface Buckets {
 export class TallyHistogram extends Tally<Buckets> {
   readonly type = "histogram";
   readonly #bounds: readonly number[];
+  /** Of a histogram without labels, once it has an observation. */
+  #unlabeled: Buckets | undefined;
 
   /** `bounds`: the upper bounds of the buckets, ascending. */
   constructor(options: TallyOptions, bounds: readonly number[]) {
@@ -403,7 +402,8 @@ export class TallyHistogram extends Tally<Buckets> {
 
   observe(value: number, ...values: LabelValues): void {
     const bounds = this.#bounds;
-    const buckets = this.seriesOf(values);
+    if (values.length === 0) this.#unlabeled ??= this.seriesOf(values);
+    const buckets = this.#unlabeled ?? this.seriesOf(values);
     let index = 0;
     while (index < bounds.length && value > (bounds[index] ?? 0)) index++;
     buckets.counts[index] = (buckets.counts[index] ?? 0) + 1;

@@ -31,7 +31,6 @@ import {
 import { ArrivalLimit, createLimitedServer, type RequestHandler } from "./connection-limits.ts";
 import { addBodyRoutes, addCreateRoutes } from "./create-routes.ts";
 import { addActivityRoutes, addDestinationRoutes } from "./destination-routes.ts";
-import { DirectCreates, handedOver, turnOffForHooks } from "./direct-creates.ts";
 import { addEventRoutes } from "./event-routes.ts";
 import { EventStreams } from "./event-streams.ts";
 import {
@@ -142,14 +141,7 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   const access = createAccess(clock, options);
   const context = createContext(redrive, clock, options, access);
   const arrival = new ArrivalLimit(clock, options.requestTimeoutMs ?? 30_000);
-  const direct: DirectCreates[] = [];
-  const app = fastify(
-    serverOptions(options, (route) => {
-      const creates = new DirectCreates({ ...context, arrival, maxBytes: MAX_BODY_BYTES }, route);
-      direct.push(creates);
-      return createServer(clock, options, creates.handle);
-    }),
-  );
+  const app = fastify(serverOptions(options, (route) => createServer(clock, options, route)));
   const paths = new RouteMethods();
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
@@ -163,7 +155,6 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   addRoutes(app, context);
   if (options.pagesFolder !== undefined) addWebPageRoutes(app, options.pagesFolder);
   addClosing(app, context);
-  turnOffForHooks(app, direct);
   return app;
 }
 
@@ -331,9 +322,6 @@ function addAccess(app: FastifyInstance, options: AppOptions, access: Access): v
 
 function callerOf(access: Access, request: FastifyRequest, reply: FastifyReply): Caller {
   const { raw, routeOptions } = request;
-  const known = handedOver(raw);
-  if (known?.caller !== undefined) return known.caller;
-  if (known?.error !== undefined) throw known.error;
   return access.check(raw, reply.raw, scopeOf(request), routeOptions.config.upload === true);
 }
 
@@ -341,7 +329,7 @@ function callerOf(access: Access, request: FastifyRequest, reply: FastifyReply):
 function addArrivalLimit(app: FastifyInstance, arrival: ArrivalLimit): void {
   app.addHook("onRequest", (request, _reply, done) => {
     const { raw, routeOptions } = request;
-    if (handedOver(raw) === undefined) arrival.watch(raw, routeOptions.config.upload === true);
+    arrival.watch(raw, routeOptions.config.upload === true);
     done();
   });
 }

@@ -77,7 +77,7 @@ export class Policies {
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
     const known = this.#newest.get(keyOf(tenantId, policyId));
     if (known === undefined) return undefined;
-    return isFresh(known, this.#store, this.#now()) ? known : undefined;
+    return isFresh(known, this.#store, this.#now) ? known : undefined;
   }
 
   /** Call when the store has refused a version: it was removed, or another node removed it. */
@@ -345,9 +345,9 @@ const KNOWN_MS = 2000;
 function isFresh(
   { readAt }: ReadValue,
   { exclusive }: Pick<Store, "exclusive">,
-  now: number,
+  now: () => number,
 ): boolean {
-  return exclusive || Math.abs(now - readAt) < KNOWN_MS;
+  return exclusive || Math.abs(now() - readAt) < KNOWN_MS;
 }
 
 // Destination policies: choose the policy of a task that names none: the policy in its
@@ -383,7 +383,7 @@ export class DestinationPolicies {
   known(tenantId: string, destination: string): PolicyChoice | undefined {
     const known = this.#cached.get(policyKeyOf(tenantId, destination));
     if (known === undefined) return undefined;
-    if (!isFresh(known, this.#store, this.#now())) return undefined;
+    if (!isFresh(known, this.#store, this.#now)) return undefined;
     return known.pinned ?? this.#policies.known(tenantId, known.policyId);
   }
 

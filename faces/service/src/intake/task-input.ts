@@ -218,12 +218,18 @@ interface BodyInput {
   readonly bodyRef?: string;
 }
 
+function countGiven(values: readonly unknown[]): number {
+  let given = 0;
+  for (const value of values) if (value !== undefined) given++;
+  return given;
+}
+
 /** No message quotes a payload, because it may contain secrets. */
 function bodyProblems(input: BodyInput & { readonly method?: string }): readonly FieldProblem[] {
   const { method, body, bodyBase64, json, bodyRef } = input;
-  const bodies = [body, bodyBase64, json, bodyRef].filter((one) => one !== undefined);
-  if (bodies.length === 0) return [];
-  if (bodies.length > 1)
+  const bodies = countGiven([body, bodyBase64, json, bodyRef]);
+  if (bodies === 0) return [];
+  if (bodies > 1)
     return [wrong("body", "only one of body, bodyBase64, json and bodyRef may be given")];
   if (method === "GET" || method === "HEAD") return [wrong("body", `${method} must have no body`)];
   if (bodyBase64 !== undefined && !isBase64(bodyBase64)) {

@@ -137,40 +137,6 @@ export class TaskIntake {
     }
   }
 
-  /**
-   * Stores a usual task without a promise: its body is in the input, and its policy and its destination
-   * are known. Returns false, without having done anything, for any other input; `enqueue` takes those.
-   * Throws what `enqueue` rejects with. Calls `done` or `failed` once it is known, never before it returns.
-   */
-  enqueueKnown(
-    given: TaskInput,
-    tenantId: string,
-    hops: number,
-    done: (accepted: Accepted) => void,
-    failed: (error: unknown) => void,
-  ): boolean {
-    const input = withPlainHeaders(given);
-    if (!isObject(input) || isBodySource(input.body) || input.bodyRef !== undefined) return false;
-    const choice = this.#choices.known(input, tenantId);
-    if (choice === undefined) return false;
-    const task = this.#newTask(input, tenantId, choice);
-    if (!this.#choices.isKnownEnabled(task) || !this.#fitsInline(task)) return false;
-    this.#assertKey(task);
-    const entry: Entry = { input, tenantId, hops, tx: undefined };
-    const stored = (accepted: Accepted | null) => {
-      if (accepted !== null) done(accepted);
-      else this.#enqueueAgain(entry, choice).then(done, failed);
-    };
-    this.#store(entry, task, stored, failed);
-    return true;
-  }
-
-  /** The policy was removed after it was chosen. */
-  #enqueueAgain(entry: Entry, { policyId }: PolicyChoice): Promise<Accepted> {
-    this.#parts.policies.forget(entry.tenantId, policyId);
-    return this.#enqueue(entry);
-  }
-
   #fitsInline({ body }: NewTask): boolean {
     return body === null || body.length <= this.#parts.bodies.inlineBytes;
   }

@@ -55,10 +55,11 @@ export function uuidV7(fill: FillRandom): NewId {
 }
 
 function tail(pool: Uint8Array, at: number, partitionByte: number | undefined): string {
-  const hex = (offset: number) => HEX[pool[at + offset] ?? 0];
   const variant = HEX[((pool[at] ?? 0) & 0x3f) | 0x80];
-  const partition = partitionByte === undefined ? hex(1) : HEX[partitionByte & 0xff];
-  return `${variant}${partition}-${hex(2)}${hex(3)}${hex(4)}${hex(5)}${hex(6)}${hex(7)}`;
+  const partition = HEX[(partitionByte ?? pool[at + 1] ?? 0) & 0xff];
+  let rest = "";
+  for (let next = at + 2; next < at + RANDOM_BYTES; next++) rest += HEX[pool[next] ?? 0];
+  return `${variant}${partition}-${rest}`;
 }
 
 /** Throws `INVALID_ARGUMENT` unless all are strings; a store would fail on any other value. */

@@ -30,6 +30,9 @@ export interface Store {
   /** In a shared store: how many items are worth a second commit beside a running one. Default: 128. */
   readonly overlapItems?: number;
 
+  /** Its calls end within `STORE_CALL_MS` by themselves. Default: false. */
+  readonly limitsCalls?: boolean;
+
   /** The number of partitions, a divisor of 256 (see `partition.ts`). An exclusive store has 1. */
   readonly partitions: number;
 

@@ -163,9 +163,12 @@ export function isEnded(status: TaskStatus): status is EndedStatus {
   return status !== "PENDING" && status !== "IN_FLIGHT";
 }
 
+/** A task that so many claims in a row have left without an outcome is a suspect. */
+export const SUSPECT_ABANDONED = 2;
+
 /** The lane in which a task waits for its next attempt. */
 export function laneOf(attemptsMade: number, abandonedCount: number): Lane {
-  if (abandonedCount >= 2) return "suspect";
+  if (abandonedCount >= SUSPECT_ABANDONED) return "suspect";
   return attemptsMade === 0 ? "first" : "retry";
 }
 

@@ -129,31 +129,32 @@ export class ActivityRecorder {
     const measure = TENANT_MEASURE[type];
     const isRetry = type === "attempt.started" && attemptNumber > 1;
     if (measure !== undefined) {
-      const tenant = this.#tenantOf(tenantId);
+      const tenant = this.#tenants.get(tenantId) ?? this.#addTenant(tenantId);
       tenant.isChanged = true;
       tenant.counts.add(at, measure);
       if (isRetry) tenant.counts.add(at, "retries");
     }
     if (destination === undefined) return;
     if (type === "attempt.started") {
-      const counts = this.#destinationOf(tenantId, destination);
+      const counts =
+        this.#destinations.get(keyOf(tenantId, destination)) ??
+        this.#addDestination(tenantId, destination);
       counts.add(at, "attempts");
       if (isRetry) counts.add(at, "retries");
     } else if (FAILURES.has(type) && event.attempt !== undefined) {
-      this.#destinationOf(tenantId, destination).add(at, "failed");
+      const known = this.#destinations.get(keyOf(tenantId, destination));
+      (known ?? this.#addDestination(tenantId, destination)).add(at, "failed");
     }
   }
 
-  #tenantOf(tenantId: string): TenantCounts {
-    return found(this.#tenants, tenantId, MAX_TENANTS, () => ({
-      counts: new MinuteCounts(TENANT_MEASURES),
-      isChanged: false,
-    }));
+  #addTenant(tenantId: string): TenantCounts {
+    const tenant = { counts: new MinuteCounts(TENANT_MEASURES), isChanged: false };
+    return added(this.#tenants, tenantId, MAX_TENANTS, tenant);
   }
 
-  #destinationOf(tenantId: string, name: string): MinuteCounts<DestinationMeasure> {
-    const create = () => new MinuteCounts(DESTINATION_MEASURES);
-    return found(this.#destinations, keyOf(tenantId, name), MAX_DESTINATIONS, create);
+  #addDestination(tenantId: string, name: string): MinuteCounts<DestinationMeasure> {
+    const counts = new MinuteCounts(DESTINATION_MEASURES);
+    return added(this.#destinations, keyOf(tenantId, name), MAX_DESTINATIONS, counts);
   }
 
   async #save(now: number): Promise<void> {
@@ -213,16 +214,8 @@ function isOld({ minute }: MinuteCounts<string>, now: number): boolean {
 }
 
 /** Drops the first entry of a full map. */
-function found<Value>(
-  map: Map<string, Value>,
-  key: string,
-  maxEntries: number,
-  create: () => Value,
-): Value {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  if (map.size >= maxEntries) map.delete(map.keys().next().value as string);
-  const value = create();
+function added<Value>(map: Map<string, Value>, key: string, max: number, value: Value): Value {
+  if (map.size >= max) map.delete(map.keys().next().value as string);
   map.set(key, value);
   return value;
 }
@@ -370,16 +363,22 @@ export class MinuteCounts<Measure extends string> {
   }
 
   add(at: number, measure: Measure, count = 1): void {
-    const slot = this.#slotOf(at);
+    const minute = Math.floor(at / MINUTE_MS);
+    if (minute > this.#minute) this.#moveTo(minute);
     const counts = this.#counts.get(measure);
-    if (counts !== undefined && slot >= 0) counts[slot] = (counts[slot] as number) + count;
+    if (counts === undefined || minute <= this.#minute - MINUTES) return;
+    const slot = slotOfMinute(minute);
+    counts[slot] = (counts[slot] as number) + count;
   }
 
   /** For a measure that is sampled: keeps the largest value of the minute. */
   raise(at: number, measure: Measure, value: number): void {
-    const slot = this.#slotOf(at);
+    this.add(at, measure, 0);
+    const minute = minuteOf(at);
     const counts = this.#counts.get(measure);
-    if (counts !== undefined && slot >= 0) counts[slot] = Math.max(counts[slot] as number, value);
+    if (counts === undefined || !this.#isKept(minute)) return;
+    const slot = slotOfMinute(minute);
+    counts[slot] = Math.max(counts[slot] as number, value);
   }
 
   /** The sixty minutes that end with the minute of `now`. */
@@ -408,13 +407,6 @@ export class MinuteCounts<Measure extends string> {
 
   #isKept(minute: number): boolean {
     return minute <= this.#minute && minute > this.#minute - MINUTES;
-  }
-
-  /** The slot of an instant, cleared if it is new; -1: the minute is no longer kept. */
-  #slotOf(at: number): number {
-    const minute = minuteOf(at);
-    if (minute > this.#minute) this.#moveTo(minute);
-    return minute > this.#minute - MINUTES ? slotOfMinute(minute) : -1;
   }
 
   #moveTo(minute: number): void {

@@ -6,7 +6,9 @@ import { NO_SETTINGS } from "../model/delivery/delivery-settings.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { batch, claimFirst, create } from "../stores/store.testing.ts";
-import { followUpsOf } from "./follow-ups.ts";
+import { followUps } from "./follow-ups.ts";
+
+const followUpsOf = followUps(() => "id");
 
 const NOW = 1_800_000_000_500;
 const FORWARDING = { ...NO_SETTINGS, deadLetterUrl: "https://example.com/dead" };
@@ -27,9 +29,9 @@ describe("a callback", () => {
   it("reports the last status of an earlier attempt, like the task itself", async () => {
     const task = await claimOf({ callbackUrl: "https://example.com/end" });
     const told = { attemptNumber: 2, lastStatus: 503, finishedAt: NOW };
-    const released = followUpsOf(task, releaseOf(task, NOW), NO_SETTINGS, NOW, () => "id");
+    const released = followUpsOf(task, releaseOf(task, NOW), NO_SETTINGS, NOW);
     expect(bodyOf(released?.CANCELLED?.[0])).toMatchObject(told);
-    const expired = followUpsOf(task, expirationOf(task, "budget"), NO_SETTINGS, NOW, () => "id");
+    const expired = followUpsOf(task, expirationOf(task, "budget"), NO_SETTINGS, NOW);
     expect(bodyOf(expired?.EXHAUSTED?.[0])).toMatchObject(told);
   });
 });
@@ -38,7 +40,7 @@ describe("a dead letter", () => {
   const body = new TextEncoder().encode("\u0000 order");
   const headers = { "content-type": "text/plain", authorization: "Bearer secret" };
   const ended = (task: StartedTask) =>
-    followUpsOf(task, expirationOf(task, "attempts"), FORWARDING, NOW, () => "id");
+    followUpsOf(task, expirationOf(task, "attempts"), FORWARDING, NOW);
 
   it("is posted with its request, without headers that may hold secrets", async () => {
     const [forward, ...others] = ended(await claimOf({ body, headers }))?.EXHAUSTED ?? [];
@@ -67,7 +69,7 @@ describe("a dead letter", () => {
     expect(urls(onEnd?.EXHAUSTED)).toEqual(["https://example.com/end", "https://example.com/dead"]);
     expect(urls(onEnd?.CANCELLED)).toEqual(["https://example.com/end"]);
     const plain = await claimOf({});
-    expect(followUpsOf(plain, releaseOf(plain, NOW), FORWARDING, NOW, () => "id")).toBe(undefined);
+    expect(followUpsOf(plain, releaseOf(plain, NOW), FORWARDING, NOW)).toBe(undefined);
   });
 
   it("is not posted if it is a forwarded dead letter or a callback itself", async () => {

@@ -4,7 +4,7 @@
  * pass the same guards as any task, and create no further ones.
  */
 import type { StopReason } from "@redrive/core";
-import { attemptsAfter } from "../engine/settlement.ts";
+import { attemptsAfter, type FollowUp } from "../engine/settlement.ts";
 import type { CancelRequest, OnEnd, Settle, StartedTask, TaskRef } from "../model/batch.ts";
 import type { DeliverySettings } from "../model/delivery/delivery-settings.ts";
 import type { NewId } from "../model/ids.ts";
@@ -12,17 +12,22 @@ import { partitionByteOf } from "../model/partition.ts";
 import type { EndedStatus, Headers, NewTask, RetryTask } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task.ts";
 
-/** The follow-ups for each way in which this settle can end the task; a cancel may win. */
-export function followUpsOf(
+/** Returns the follow-ups for each way in which a settle can end its task; a cancel may win. */
+export function followUps(newId: NewId): FollowUp {
+  return (task, settle, settings, now) => {
+    const isForwarded = settings.deadLetterUrl !== null && settle.status === "EXHAUSTED";
+    if (task.callbackUrl === null && !isForwarded) return undefined;
+    return isInternal(task) ? undefined : followUpsOf(task, settle, settings, now, newId);
+  };
+}
+
+function followUpsOf(
   task: StartedTask,
   settle: Settle,
   settings: DeliverySettings,
   now: number,
   newId: NewId,
-): OnEnd | undefined {
-  const isForwarded = settings.deadLetterUrl !== null && settle.status === "EXHAUSTED";
-  if (task.callbackUrl === null && !isForwarded) return undefined;
-  if (isInternal(task)) return undefined;
+): OnEnd {
   const id = () => newId(now, partitionByteOf(task.taskId));
   const of = (status: EndedStatus, reason: StopReason | null) =>
     tasksFor(task, endOf(task, settle, { status, reason, finishedAt: now }), settings, id);

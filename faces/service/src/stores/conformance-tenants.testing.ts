@@ -40,6 +40,7 @@ type Tenantless =
   | (
       | "exclusive"
       | "overlapItems"
+      | "limitsCalls"
       | "partitions"
       | "shards"
       | "commit"

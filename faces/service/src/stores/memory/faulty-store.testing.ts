@@ -8,7 +8,7 @@ import type { Clock, Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import { partitionOf } from "../../model/partition.ts";
 import type { Store } from "../../model/store.ts";
-import { namesOf, wrapped } from "../../model/store-wrappers.ts";
+import { namesOf, wrapped } from "../../model/wrapped.testing.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "delayed" | "late";

@@ -23,16 +23,19 @@ import { partitionOf } from "../../model/partition.ts";
 import { KEY_RETENTION_MS } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { NewTask } from "../../model/task.ts";
-import { NO_ATTEMPT_DAY, type Rows, type Sql, sqlState } from "./connection/sql.ts";
 import {
   byteaArray,
   type Cell,
   int8Array,
+  NO_ATTEMPT_DAY,
   originalJson,
   type Param,
+  type Rows,
+  type Sql,
+  sqlState,
   storedJson,
   textArray,
-} from "./connection/values.ts";
+} from "./connection/sql.ts";
 import { addAttemptDay, dayOf } from "./removal-table.ts";
 import {
   type DestinationCells,
@@ -213,8 +216,14 @@ function batchParams(batch: Batch, partitions: number): BatchParams {
     startsTasks: batch.creates.some(({ claimVersion }) => claimVersion !== null) ? [1] : [],
   };
   // The server tests whether a list is there, so empty ones are omitted.
-  const used = Object.entries(lists).filter(([, list]) => list.length > 0);
-  const rest = used.length === 0 ? null : storedJson(Object.fromEntries(used));
+  const used: Record<string, readonly unknown[]> = {};
+  let isUsed = false;
+  for (const [name, list] of Object.entries(lists)) {
+    if (list.length === 0) continue;
+    used[name] = list;
+    isUsed = true;
+  }
+  const rest = isUsed ? storedJson(used) : null;
   const settles = settleArrays(
     order.map((index) => batch.settles[index] as Settle),
     batch.nodeId,

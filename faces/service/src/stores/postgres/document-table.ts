@@ -1,7 +1,7 @@
 /** Document table: small versioned documents that belong to no task. */
 import type { DocumentTable, StoredDocument } from "../../model/document-table.ts";
 import type { Sql } from "./connection/sql.ts";
-import { type Cell, cursorText, cursorTexts } from "./connection/values.ts";
+import { type Cell, cursorText, cursorTexts } from "./connection/sql.ts";
 
 const INSERT = `INSERT INTO redrive.documents VALUES ($1, $2, $3, 1, $4)
   ON CONFLICT DO NOTHING RETURNING version`;

@@ -4,8 +4,7 @@
  */
 import { RedriveError } from "@redrive/core";
 import type { Upkeep } from "../../model/store.ts";
-import { type Address, readAddress } from "./connection/address.ts";
-import { createSql, openPool, type Sql } from "./connection/sql.ts";
+import { type Address, createSql, openPool, readAddress, type Sql } from "./connection/sql.ts";
 import { readUpkeep } from "./postgres-query.ts";
 import { SCHEMA_VERSION, storedVersion } from "./schema/migrations.ts";
 

@@ -13,7 +13,7 @@ import type {
 import type { Store } from "../../model/store.ts";
 import { Waves } from "./commit.ts";
 import type { Sql } from "./connection/sql.ts";
-import { originalJson, storedJson } from "./connection/values.ts";
+import { originalJson, storedJson } from "./connection/sql.ts";
 import { type DestinationCells, destinationOf } from "./schema/rows.ts";
 
 type ShareCells = readonly [

@@ -16,10 +16,16 @@ import { partitionOf } from "../../model/partition.ts";
 import type { CallerTransaction, OutboxCreate } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { NewTasks } from "./commit.ts";
-import { inSchema } from "./connection/address.ts";
 import { PARTITION_CHANNEL, payloadOf } from "./connection/listener.ts";
-import { type Sql, sqlState, storeError } from "./connection/sql.ts";
-import { originalJson, storedJson, storedText } from "./connection/values.ts";
+import {
+  inSchema,
+  originalJson,
+  type Sql,
+  sqlState,
+  storedJson,
+  storedText,
+  storeError,
+} from "./connection/sql.ts";
 import { PARTITIONS } from "./schema/rows.ts";
 
 const SIGNATURE = "redrive.enqueue_task(text, int, bigint, jsonb, bytea, text)";

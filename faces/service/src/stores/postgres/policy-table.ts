@@ -6,7 +6,7 @@ import {
   type UnusedPolicyPage,
 } from "../../model/store.ts";
 import type { Sql } from "./connection/sql.ts";
-import { type Cell, cursorText, cursorTexts } from "./connection/values.ts";
+import { type Cell, cursorText, cursorTexts } from "./connection/sql.ts";
 
 type PolicyTable = Pick<
   Store,

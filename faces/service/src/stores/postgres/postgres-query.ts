@@ -11,8 +11,7 @@ import type {
   TaskCounts,
   TaskQuery,
 } from "../../model/task-query.ts";
-import type { Run, Sql } from "./connection/sql.ts";
-import type { Cell } from "./connection/values.ts";
+import type { Cell, Run, Sql } from "./connection/sql.ts";
 import {
   attemptOf,
   attemptsOf,

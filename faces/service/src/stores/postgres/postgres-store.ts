@@ -6,9 +6,15 @@ import type { Pool } from "pg";
 import type { Store } from "../../model/store.ts";
 import type { MovableStore } from "../../model/transfer.ts";
 import { commit } from "./commit.ts";
-import { readAddress } from "./connection/address.ts";
 import { Listener } from "./connection/listener.ts";
-import { createSql, openClient, openPool, type PoolOptions, type Sql } from "./connection/sql.ts";
+import {
+  createSql,
+  openClient,
+  openPool,
+  type PoolOptions,
+  readAddress,
+  type Sql,
+} from "./connection/sql.ts";
 import { documentTable } from "./document-table.ts";
 import { dueTable } from "./due-table.ts";
 import { checkSettings } from "./inspect-postgres.ts";
@@ -58,6 +64,7 @@ function storeOf(sql: Sql, pool: Pool, listener: Listener): MovableStore {
   let isClosed = false;
   return {
     exclusive: false,
+    limitsCalls: true,
     partitions: PARTITIONS,
     async commit(batch) {
       const result = await commit(sql, batch);

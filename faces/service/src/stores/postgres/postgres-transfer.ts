@@ -2,10 +2,10 @@
  * PostgreSQL transfer: reads, finds and writes the rows of a store that is moved.
  */
 import { systemClock } from "@redrive/core";
+import { guardedTransfer, within } from "../../model/guarded-store.ts";
 import { partitionOf } from "../../model/partition.ts";
 import { type RowPage, STORE_CALL_MS } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
-import { timedPart } from "../../model/store-wrappers.ts";
 import {
   addedRows,
   compareRows,
@@ -26,8 +26,14 @@ import {
   type TransferTask,
   type WriteResult,
 } from "../../model/transfer.ts";
-import { type Rows, type Run, type Sql, storeError } from "./connection/sql.ts";
-import { type Cell, storedJson } from "./connection/values.ts";
+import {
+  type Cell,
+  type Rows,
+  type Run,
+  type Sql,
+  storedJson,
+  storeError,
+} from "./connection/sql.ts";
 import {
   attemptOf,
   attemptsOf,
@@ -469,14 +475,17 @@ const LOCK =
   "SELECT redrive_functions.make_durable(), pg_advisory_xact_lock(hashtextextended($1, 5))";
 
 export function postgresTransfer(sql: Sql): StoreTransfer {
-  return timedPart(systemClock, {
+  const transfer: StoreTransfer = {
     async liveNodes() {
       return (await sql.run(LIVE)).map(([nodeId]) => nodeId as string);
     },
     read: rowReader(sql.run),
     compare: (kind, rows) => compare(sql.run, kind, rows),
     write: (kind, rows) => write(sql, kind, rows),
-  });
+  };
+  return guardedTransfer(transfer, (name, _isRead, call) =>
+    within(systemClock, STORE_CALL_MS, name, call()),
+  );
 }
 
 async function compare<Kind extends TransferKind>(

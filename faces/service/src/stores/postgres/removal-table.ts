@@ -1,8 +1,15 @@
 /** Removal table: removes dead letters, and rows that nothing uses. */
 import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import type { Store, UnusedPage, UnusedQuery } from "../../model/store.ts";
-import { LOCK_TIMEOUT, type Rows, type Run, type Sql, sqlState } from "./connection/sql.ts";
-import { cursorText, cursorTexts } from "./connection/values.ts";
+import {
+  cursorText,
+  cursorTexts,
+  LOCK_TIMEOUT,
+  type Rows,
+  type Run,
+  type Sql,
+  sqlState,
+} from "./connection/sql.ts";
 
 const DISCARD = "SELECT redrive_functions.discard_tasks($1, $2)";
 const DESTINATIONS =

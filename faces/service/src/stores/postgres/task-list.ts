@@ -13,8 +13,7 @@ import {
   type TaskIdPage,
   type TaskPage,
 } from "../../model/task-query.ts";
-import type { Rows, Run } from "./connection/sql.ts";
-import type { Cell } from "./connection/values.ts";
+import type { Cell, Rows, Run } from "./connection/sql.ts";
 import { statusNumber, TASK_TABLES, taskColumns, taskOf } from "./schema/rows.ts";
 
 /** Rows that one statement examines. */

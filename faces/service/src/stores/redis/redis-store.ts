@@ -4,8 +4,8 @@
  * `connection/redis-url.ts` documents the URL, and docs/decisions/0027 the keys.
  */
 import { messageOf, quote, RedriveError, systemClock } from "@redrive/core";
+import { guardedStore, limitOf } from "../../model/guarded-store.ts";
 import type { Store } from "../../model/store.ts";
-import { timedStore } from "../../model/store-wrappers.ts";
 import type { MovableStore } from "../../model/transfer.ts";
 import { committer } from "./commit.ts";
 import { type Link, openLink } from "./connection/link.ts";
@@ -42,7 +42,8 @@ export async function redisStore(url: string): Promise<Store> {
   const keys = keysOf(target.prefix);
   const wakeUps = new WakeUps(link, keys);
   await wakeUps.start();
-  return timedStore(systemClock, storeOf(link, keys, wakeUps));
+  const store = storeOf(link, keys, wakeUps);
+  return guardedStore(store, limitOf(systemClock, store));
 }
 
 async function checkLayout(link: Link, { prefix }: RedisTarget): Promise<void> {

@@ -1,7 +1,7 @@
 /** Tests that every text is stored, read back and sorted as it is. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { originalJson, originalText, storedJson, storedText } from "./values.ts";
+import { originalJson, originalText, storedJson, storedText } from "./sql.ts";
 
 const characters = fc.constantFrom("\0", "\u0001", "\u0002", "0", "1", "a", "ü", "\\", '"', "😀");
 const texts = fc.array(characters).map((list) => list.join(""));

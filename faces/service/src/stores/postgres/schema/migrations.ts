@@ -8,8 +8,8 @@
  * of earlier versions are removed.
  */
 import { RedriveError } from "@redrive/core";
-import { functionsSchema } from "../connection/address.ts";
 import {
+  functionsSchema,
   isConflict,
   MISSING,
   type Run,

@@ -14,7 +14,7 @@ import {
   TASK_STATUSES,
   type TaskStatus,
 } from "../../../model/task.ts";
-import type { Cell } from "../connection/values.ts";
+import type { Cell } from "../connection/sql.ts";
 
 // Codes: the numbers that the tables hold for statuses and lanes.
 

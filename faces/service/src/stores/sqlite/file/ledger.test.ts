@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { openLedger, readLedger, writeLedger } from "./ledger.ts";
+import { openLedger, readLedger, writeLedger } from "./sql.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-ledger-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -19,17 +19,21 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { causedError, quote, RedriveError } from "@redrive/core";
 import { MAX_LOG_PAGES } from "./checkpointer.ts";
 import { assertOneName, realFile } from "./file-name.ts";
+import { APPLICATION_ID, MIGRATIONS, migrate, SCHEMA_VERSION } from "./schema.ts";
 import {
+  type Database,
+  firstValue,
+  isBusy,
   type Ledger,
   type LedgerEntry,
   ledgerPath,
   openLedger,
   readLedger,
+  sqliteCode,
+  storeError,
   syncFolder,
   writeLedger,
-} from "./ledger.ts";
-import { APPLICATION_ID, MIGRATIONS, migrate, SCHEMA_VERSION } from "./schema.ts";
-import { type Database, firstValue, isBusy, sqliteCode, storeError } from "./sql.ts";
+} from "./sql.ts";
 
 /** `synchronous=FULL`: the log is fsynced before a commit returns. */
 const FULL_SYNC = 2;

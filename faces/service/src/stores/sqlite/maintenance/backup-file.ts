@@ -10,7 +10,6 @@ import { Worker } from "node:worker_threads";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { readLedger } from "../file/ledger.ts";
 import {
   assertOwn,
   copyStatement,
@@ -21,7 +20,7 @@ import {
   readState,
   startCopy,
 } from "../file/open.ts";
-import { type Database, firstValue, storeError } from "../file/sql.ts";
+import { type Database, firstValue, readLedger, storeError } from "../file/sql.ts";
 
 export interface Backup {
   readonly file: string;

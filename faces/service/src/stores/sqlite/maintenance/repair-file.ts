@@ -6,7 +6,6 @@ import { copyFileSync, existsSync, renameSync, statSync } from "node:fs";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { type LedgerEntry, ledgerPath, readLedger, writeLedger } from "../file/ledger.ts";
 import {
   assertOwn,
   assertUnused,
@@ -17,7 +16,16 @@ import {
   readState,
   setState,
 } from "../file/open.ts";
-import { type Database, firstColumn, firstValue, storeError } from "../file/sql.ts";
+import {
+  type Database,
+  firstColumn,
+  firstValue,
+  type LedgerEntry,
+  ledgerPath,
+  readLedger,
+  storeError,
+  writeLedger,
+} from "../file/sql.ts";
 import { freeName } from "./restore-file.ts";
 
 export interface FileReport {

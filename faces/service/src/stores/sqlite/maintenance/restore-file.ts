@@ -7,7 +7,6 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
 import { assertOneName, realFile } from "../file/file-name.ts";
-import { ledgerPath, syncFolder, writeLedger } from "../file/ledger.ts";
 import {
   assertUnused,
   closeUntouched,
@@ -17,6 +16,7 @@ import {
   setState,
   syncFile,
 } from "../file/open.ts";
+import { ledgerPath, syncFolder, writeLedger } from "../file/sql.ts";
 import { type Backup, readBackup } from "./backup-file.ts";
 
 export interface Restored {

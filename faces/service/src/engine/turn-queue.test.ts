@@ -1,7 +1,7 @@
 /** Tests of the turn queue: tenants share what is taken, and nothing is lost or reordered. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { TurnQueue } from "./turn-queue.ts";
+import { TurnQueue } from "./commit.ts";
 
 function filled(counts: Readonly<Record<string, number>>): TurnQueue<string> {
   const queue = new TurnQueue<string>();
@@ -43,7 +43,7 @@ describe("a turn queue", () => {
         for (const [index, tenant] of pushes.entries()) queue.push(tenant, `${tenant}${index}`);
         const taken = takes.flatMap((max) => queue.take(max));
         taken.push(...queue.take(Number.POSITIVE_INFINITY));
-        expect(queue.length).toBe(0);
+        expect(queue.take(1)).toEqual([]);
         for (const tenant of ["a", "b", "c"]) {
           const own = pushes.flatMap((one, index) => (one === tenant ? `${tenant}${index}` : []));
           expect(taken.filter((item) => item.startsWith(tenant))).toEqual(own);
@@ -58,6 +58,6 @@ describe("a turn queue", () => {
     const [first = ""] = queue.take(1);
     queue.pushFirst("a", first);
     queue.pushFirst("b", "b0");
-    expect(queue.take(3).sort()).toEqual(["a0", "a1", "b0"]);
+    expect(queue.take(3).toSorted()).toEqual(["a0", "a1", "b0"]);
   });
 });

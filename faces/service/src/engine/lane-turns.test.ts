@@ -2,7 +2,7 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { type DestinationLane, DestinationRuntime } from "./destination-runtime.ts";
-import { LaneHeap, TurnCounter } from "./lane-heap.ts";
+import { LaneHeap, TurnCounter } from "./lanes.ts";
 
 const TENANTS = 4;
 const STEPS = 200;
@@ -10,7 +10,7 @@ const STEPS = 200;
 /** The lane heap, a list of the same lanes, and the tenants that are due and wait for a turn. */
 class Model {
   readonly #random;
-  readonly #heap = new LaneHeap(new TurnCounter());
+  readonly #heap = new LaneHeap<DestinationRuntime>(new TurnCounter());
   readonly #lanes: DestinationLane[];
   readonly #waiting = new Map<DestinationLane, number>();
   /** By tenant: the tenants that had a turn since it became due, or since its own last turn. */
@@ -103,7 +103,11 @@ function dueLanes(count: number): readonly DestinationRuntime[] {
 }
 
 /** Takes that many turns at `now`; every lane is due again after its turn. Returns the names. */
-function turnsOf(heap: LaneHeap, count: number, now: number): readonly string[] {
+function turnsOf(
+  heap: LaneHeap<DestinationRuntime>,
+  count: number,
+  now: number,
+): readonly string[] {
   return Array.from({ length: count }, () => {
     const turn = heap.take(now);
     if (turn === undefined) throw new Error("no lane is due");
@@ -114,7 +118,7 @@ function turnsOf(heap: LaneHeap, count: number, now: number): readonly string[] 
 
 describe("the lane heap", () => {
   it("gives each destination of a tenant one turn, whether one or two of its lanes are due", () => {
-    const heap = new LaneHeap(new TurnCounter());
+    const heap = new LaneHeap<DestinationRuntime>(new TurnCounter());
     const [one, two] = dueLanes(2) as [DestinationRuntime, DestinationRuntime];
     for (const lane of [one.lanes.first, one.lanes.retry, two.lanes.first]) heap.push(lane, 0);
     const round = ["d0/first", "d1/first", "d0/retry", "d1/first"];
@@ -122,7 +126,7 @@ describe("the lane heap", () => {
   });
 
   it("returns an unused turn, so that the lane keeps its place", () => {
-    const heap = new LaneHeap(new TurnCounter());
+    const heap = new LaneHeap<DestinationRuntime>(new TurnCounter());
     for (const { lanes } of dueLanes(3)) heap.push(lanes.first, 0);
     const unused = [heap.take(1), heap.take(1)];
     for (const turn of unused.reverse()) if (turn !== undefined) heap.putBack(turn);
@@ -130,7 +134,7 @@ describe("the lane heap", () => {
   });
 
   it("sets tenants without room aside until they are restored", () => {
-    const heap = new LaneHeap(new TurnCounter());
+    const heap = new LaneHeap<DestinationRuntime>(new TurnCounter());
     const [{ lanes }] = dueLanes(1) as [DestinationRuntime];
     heap.push(lanes.first, 0);
     expect(heap.take(1, () => false)).toBeUndefined();
