@@ -8,13 +8,17 @@ import type { AddressInfo } from "node:net";
 import axios from "axios";
 import {
   type CallEvent,
+  type Clock,
   createFetch,
+  type DestinationDocument,
   destination,
   hedge,
   incoming,
   type RetryOptions,
+  type RunOptions,
   retry,
 } from "redrive";
+import { consume } from "redrive/consume";
 import { seededRandom, virtualClock } from "redrive/testing";
 import { afterEach, describe, expect, test, vi } from "vitest";
 
@@ -139,6 +143,66 @@ describe("a charge that never reads its signal and takes longer than its timeout
     expect(sent).toBe(0);
   });
 
+  const NO_RETRIES = { retryBudget: { ratio: 0, minPerSecond: 0 } } as const;
+
+  test.each<[string, DestinationDocument, RunOptions<string>]>([
+    ["a POST without a key", {}, { method: "POST" }],
+    ["a call that shouldRetry ends", {}, { shouldRetry: () => false }],
+    ["an empty retry budget", NO_RETRIES, {}],
+    ["a breaker that its timeout has opened", { breaker: { minCalls: 1 } }, {}],
+    ["a destination without retries", { concurrency: { max: 8, maxRetries: 0 } }, {}],
+    ["a fallback for a call that ended", { ...NO_RETRIES }, { fallback: () => "none" }],
+  ])("runs once, and its late success is the result: %s", async (_, document, options) => {
+    const clock = virtualClock();
+    const { seen, charge } = slowCharges(clock, 11_000);
+    const payments = destination("payments", { clock, ...document });
+    expect(await clock.run(payments.run(charge, options))).toBe("receipt 1");
+    await clock.advance(60_000);
+    expect(seen).toMatchObject({ charges: 1, overlap: 1 });
+  });
+
+  test("in its last attempt, too: its late success is the result", async () => {
+    const clock = virtualClock();
+    const { seen, charge } = slowCharges(clock, 11_000);
+    const fails = () => Promise.reject(Object.assign(new Error("busy"), { status: 503 }));
+    const pay = ({ attempt }: { readonly attempt: number }) => (attempt < 5 ? fails() : charge());
+    expect(await clock.run(retry(pay, { clock }))).toBe("receipt 1");
+    expect(seen.charges).toBe(1);
+  });
+
+  test("nobody is told that a charge has failed that was made, in a slow hour behind a breaker", async () => {
+    const clock = virtualClock();
+    const { seen, charge } = slowCharges(clock, 11_000);
+    const payments = destination("payments", { clock, breaker: {} });
+    let paid = 0;
+    const pay = () =>
+      payments.run(charge).then(
+        () => paid++,
+        () => undefined,
+      );
+    const calls: Promise<unknown>[] = [];
+    for (let n = 0; n < 200; n++) {
+      calls.push(pay());
+      await clock.advance(100);
+    }
+    await clock.run(Promise.all(calls));
+    await clock.advance(60_000);
+    expect(seen.charges).toBeGreaterThan(50);
+    expect(paid).toBe(seen.charges);
+  });
+
+  test("a late abort of its own client is a timeout, because its caller has not aborted", async () => {
+    const clock = virtualClock();
+    let calls = 0;
+    const charge = async (context: { readonly signal: AbortSignal }) => {
+      if (++calls > 1) return "receipt";
+      await clock.sleep(11_000);
+      if (context.signal.aborted) throw Object.assign(new Error("x"), { code: "ERR_CANCELED" });
+      return "not stopped";
+    };
+    expect(await clock.run(retry(charge, { clock }))).toBe("receipt");
+  });
+
   test("one that has read its signal is repeated as before", async () => {
     const clock = virtualClock();
     let calls = 0;
@@ -149,6 +213,138 @@ describe("a charge that never reads its signal and takes longer than its timeout
       return -1;
     };
     expect(await clock.run(retry(charge, { clock }))).toBe(2);
+  });
+});
+
+describe("a charge that never reads its signal, below other layers that pass theirs on", () => {
+  type Layer = (fn: () => Promise<string>, signal: AbortSignal) => Promise<string>;
+
+  test.each<[string, number, (clock: Clock) => Layer]>([
+    ["retry", 10_000, (clock) => (fn, signal) => retry(fn, { clock, signal })],
+    [
+      "retry, with a shorter timeout outside",
+      5000,
+      (clock) => (fn, signal) => retry(fn, { clock, signal }),
+    ],
+    [
+      "retry, with a longer timeout outside",
+      20_000,
+      (clock) => (fn, signal) => retry(fn, { clock, signal }),
+    ],
+    [
+      "retry with a single attempt",
+      20_000,
+      (clock) => (fn, signal) => retry(fn, { clock, signal, maxAttempts: 1 }),
+    ],
+    [
+      "retry that insists",
+      5000,
+      (clock) => (fn, signal) => retry(fn, { clock, signal, nested: "retry" }),
+    ],
+    [
+      "a destination",
+      5000,
+      (clock) => {
+        const payments = destination("payments", { clock, breaker: { minCalls: 1 } });
+        return (fn, signal) => payments.run(fn, { signal });
+      },
+    ],
+    [
+      "two layers",
+      5000,
+      (clock) => (fn, signal) =>
+        retry(({ signal: own }) => retry(fn, { clock, signal: own }), { clock, signal }),
+    ],
+    [
+      "a layer with a signal of its own",
+      5000,
+      (clock) => (fn, signal) =>
+        retry(
+          ({ anySignal }) => retry(fn, { clock, signal: anySignal(new AbortController().signal) }),
+          { clock, signal },
+        ),
+    ],
+  ])("runs once, and its late success is the result: %s", async (_, attemptTimeoutMs, create) => {
+    const clock = virtualClock();
+    const { seen, charge } = slowCharges(clock, 11_000);
+    const layer = create(clock);
+    const call = retry(({ signal }) => layer(charge, signal), { clock, attemptTimeoutMs });
+    expect(await clock.run(call)).toBe("receipt 1");
+    await clock.advance(60_000);
+    expect(seen).toMatchObject({ charges: 1, overlap: 1 });
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("a late refusal is final, and a late failure is repeated when it is known", async () => {
+    const clock = virtualClock();
+    const starts: number[] = [];
+    const late = (status: number) => async () => {
+      starts.push(clock.now());
+      await clock.sleep(8000);
+      throw Object.assign(new Error("late"), { status });
+    };
+    const options = { clock, attemptTimeoutMs: 5000, maxAttempts: 2, totalBudgetMs: 60_000 };
+    const around = (fn: () => Promise<never>) =>
+      clock.run(retry(({ signal }) => retry(fn, { clock, signal }), options));
+    await expect(around(late(402))).rejects.toMatchObject({ status: 402 });
+    expect(starts).toHaveLength(1);
+    await expect(around(late(503))).rejects.toMatchObject({ code: "GAVE_UP", reason: "attempts" });
+    expect(starts).toHaveLength(3);
+    expect((starts[2] ?? 0) - (starts[1] ?? 0)).toBeGreaterThanOrEqual(8000);
+  });
+
+  test("one that hangs for ever is called once, and all layers end with the total budget", async () => {
+    const clock = virtualClock();
+    const began = clock.now();
+    let calls = 0;
+    const hangs = () => {
+      calls++;
+      return new Promise<never>(() => undefined);
+    };
+    const call = retry(({ signal }) => retry(hangs, { clock, signal }), { clock });
+    await expect(clock.run(call)).rejects.toMatchObject({ code: "GAVE_UP" });
+    expect(calls).toBe(1);
+    expect(clock.now() - began).toBeLessThanOrEqual(30_100);
+    await clock.advance(0);
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("an abort by the caller ends all layers at once", async () => {
+    const clock = virtualClock();
+    const controller = new AbortController();
+    const { charge } = slowCharges(clock, 25_000);
+    const { signal: left } = controller;
+    const call = retry(({ signal }) => retry(charge, { clock, signal }), { clock, signal: left });
+    const ended = call.catch((error: Error) => error.message);
+    await clock.advance(12_000);
+    controller.abort(new Error("the user left"));
+    expect(await ended).toBe("the user left");
+    // Only the charge itself is left.
+    await clock.advance(0);
+    expect(clock.pending()).toBe(1);
+  });
+
+  test("one that reads its signal is stopped by the timeout of the outer layer, as before", async () => {
+    const clock = virtualClock();
+    let calls = 0;
+    const charge = ({ signal }: { readonly signal: AbortSignal }) =>
+      ++calls === 1 ? clock.sleep(25_000, signal) : Promise.resolve();
+    const options = { clock, attemptTimeoutMs: 5000 };
+    await clock.run(retry(({ signal }) => retry(charge, { clock, signal }), options));
+    expect(calls).toBe(2);
+    await clock.advance(0);
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("a handler of messages that passes its signal on is waited for as well", async () => {
+    const clock = virtualClock();
+    const { seen, charge } = slowCharges(clock, 11_000);
+    const consumer = consume((_, { signal }) => retry(charge, { clock, signal }), {
+      clock,
+      policy: { attemptTimeoutMs: 5000, maxAttempts: 3, totalBudgetMs: 600_000 },
+    });
+    expect(await clock.run(consumer.handle({ id: "m1", body: "" }))).toMatchObject({ kind: "ack" });
+    expect(seen).toMatchObject({ charges: 1, overlap: 1 });
   });
 });
 
@@ -254,6 +450,31 @@ describe("options that are changed after the first call", () => {
     expect(await attemptsWith(options)).toBe(3);
     statuses[0] = 500;
     expect(await attemptsWith(options)).toBe(1);
+  });
+
+  test("a list that was changed says nothing about a later one with the same items", async () => {
+    const options = (retryableStatusCodes: readonly number[]) => {
+      return { maxAttempts: 4, initialDelayMs: 0, retryableStatusCodes };
+    };
+    const statuses = [503];
+    expect(await attemptsWith(options(statuses))).toBe(4);
+    statuses[0] = 500;
+    expect(await attemptsWith(options([503]))).toBe(4);
+  });
+
+  test("the document of a destination is read when the destination is created", async () => {
+    const policy = { maxAttempts: 2, initialDelayMs: 0, retryableStatusCodes: [503] };
+    const shop = destination("shop", { policy, retryBudget: false });
+    policy.maxAttempts = -7;
+    policy.retryableStatusCodes[0] = 500;
+    let attempts = 0;
+    const fails = () => {
+      attempts++;
+      throw Object.assign(new Error("busy"), { status: 503 });
+    };
+    await shop.run(fails).catch(() => undefined);
+    await shop.run(fails, { jitterType: "NONE" }).catch(() => undefined);
+    expect(attempts).toBe(2 + 2);
   });
 
   test("overrides of a destination are read by value", async () => {

@@ -79,6 +79,27 @@ describe("the destination of the README", () => {
     expect(survival(payments, 8000, { calls: 400, patience }).share).toBe(share);
   });
 
+  test("costs 801 attempts of 20 ms instead of 2,428", async () => {
+    const attemptsOf = async (document: object, patience: "wait" | "fail-fast") => {
+      const clock = virtualClock();
+      const upAt = clock.now() + 8000;
+      const shared = withClock(document, clock);
+      let attempts = 0;
+      const pay = async () => {
+        attempts++;
+        await clock.sleep(20);
+        if (clock.now() < upAt) throw Object.assign(new Error("down"), { status: 503 });
+      };
+      const calls = Array.from({ length: 400 }, (_, n) =>
+        shared.run(pay, { idempotencyKey: `order-${n}`, patience }),
+      );
+      await clock.run(Promise.all(calls));
+      return attempts;
+    };
+    expect(await attemptsOf(payments, "wait")).toBe(801);
+    expect(await attemptsOf({ policy, retryBudget: false }, "fail-fast")).toBe(2428);
+  });
+
   test("lint says that fail-fast loses the calls, and that waiting saves them", () => {
     const [finding] = lint(payments, { clients: 400, outageMs: 8000 });
     expect(finding).toMatchObject({

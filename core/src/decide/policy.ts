@@ -195,9 +195,14 @@ const DEFAULTS = {
 const DEFAULT_MAX_DELAY_MS = 30_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 3000;
 
-/** Only the fields of a curve or of a list: V8 is ten times slower with more fields than it stores inline. */
+/**
+ * Only the fields of a curve or of a list: V8 is ten times slower with more fields than it stores inline. Lists
+ * are copied, because a program may change the one that it has passed.
+ */
 function complete(document: PolicyDocument): Policy {
-  const given = Object.entries(document).filter(([, value]) => value !== undefined);
+  const given = Object.entries(document)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => [name, Array.isArray(value) ? [...value] : value]);
   const {
     delaysMs,
     backoff = "EXPONENTIAL",

@@ -36,6 +36,7 @@ import type { ClockReading, TimeoutEntry } from "./shared-timer.ts";
 
 /** One wrapped call, from start to end. */
 export interface Call<T> extends RetryLayer {
+  readonly isOverdue: boolean;
   readonly config: CallConfig;
   readonly operation: Operation<T>;
   readonly options: RunOptions<T>;

@@ -12,6 +12,11 @@ export interface RetryLayer {
   readonly deadlineAt: number | undefined;
   /** False if the layer makes a single attempt. Then an inner layer may retry. */
   readonly retries: boolean;
+  /** Of a call in this process: the calls inside of it. Undefined if it has none, or has ended. */
+  inner?: Set<RetryLayer> | undefined;
+  /** Of a call: whether it waits for an operation that its timeout could not stop. */
+  readonly isOverdue?: boolean;
+  endWithOuter?(): void;
 }
 
 /** Signals of running attempts. Not a `WeakMap`, which costs more than the signal itself. */

@@ -21,7 +21,7 @@ import {
   type Outcome,
   type Permit,
   type Policy,
-  type RedriveError,
+  RedriveError,
   type StopDecision,
   type StopReason,
   SUCCESS,
@@ -131,6 +131,10 @@ function mayStart<T>(call: Call<T>, outer: RetryLayer | undefined): boolean {
     call.latest.timeoutMs = nextTimeoutMs(call);
   }
   if (signal) listenToAbort(signal, call);
+  if (outer?.location === "process") {
+    outer.inner ??= new Set();
+    outer.inner.add(call);
+  }
   if (once) call.policy = singleAttempt(call.policy);
   // An outer layer already retries, so this call makes a single attempt unless its options say not to.
   if (outer?.retries && call.policy.maxAttempts > 1 && nested !== "retry") {
@@ -179,6 +183,7 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
   retryState: RetryState<T> | undefined = undefined;
   cancelWait: Cancel | undefined = undefined;
   outer: RetryLayer | undefined = undefined;
+  inner: Set<RetryLayer> | undefined = undefined;
   latest: Attempt<T> = this;
   breaker: Breaker | undefined = undefined;
   race: AttemptRace | undefined = undefined;
@@ -215,6 +220,10 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     return (...signals) => anySignalOf(this, signals);
   }
 
+  get isOverdue(): boolean {
+    return this.latest.overdue || this.race?.hasOverdue() === true;
+  }
+
   get idempotencyKey(): string | undefined {
     return this.options.idempotencyKey;
   }
@@ -243,22 +252,22 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     return outer?.retries || (policy.maxAttempts > 1 && isRepeatable(requestOf(this)));
   }
 
-  /**
-   * Handles the attempt's timeout. An operation that has never read its signal cannot have been stopped:
-   * the attempt is overdue, and its late success is still the result of the call.
-   */
+  /** Handles the attempt's timeout. */
   expire(): void {
     if (this.settled) return;
     const error = timeoutError(this);
-    this.overdue = this.controller === undefined;
-    if (!this.overdue) abortSignal(this, error);
+    endTime(this, error);
     handleResult(this, { error }, timeoutOutcome(this.call.policy, this.timeoutMs));
   }
 
-  /** An abort always wins: it ends a running attempt, a wait and the wait for a fallback. */
+  /**
+   * An abort always wins: it ends a running attempt, a wait and the wait for a fallback. Only the timeout of
+   * an outer attempt leaves alone what cannot be stopped.
+   */
   handleEvent(): void {
     const error: unknown = this.options.signal?.reason;
     if (!this.over) {
+      if (outlives(this, error)) return;
       // Abort before the slot is freed: a call that is let in must not run beside this one.
       if (this.attempts > 0) abortAttempt(this.latest, error);
       endCall(this, error);
@@ -266,6 +275,37 @@ export class CallExecution<T> implements Call<T>, Attempt<T> {
     }
     this.reject(error);
   }
+
+  /** The outer call has ended. If this one has outlived an abort, it ends now. */
+  endWithOuter(): void {
+    if (this.options.signal?.aborted) this.handleEvent();
+  }
+}
+
+/**
+ * Ends the time of an attempt. An operation that has never read its signal cannot have been stopped, nor can
+ * one that waits for such a call: the attempt is overdue, and its late success is still the result.
+ */
+function endTime<T>(attempt: Attempt<T>, error: unknown): void {
+  attempt.overdue = attempt.controller === undefined;
+  if (attempt.overdue) return;
+  abortSignal(attempt, error);
+  attempt.overdue = [...(attempt.call.inner ?? [])].some((call) => call.isOverdue);
+}
+
+/** The time of the outer attempt is over. True if the call goes on, for an operation that cannot be stopped. */
+function outlives<T>(call: Call<T>, error: unknown): boolean {
+  const { latest, outer } = call;
+  const isTimeout = error instanceof RedriveError && error.code === "ATTEMPT_TIMEOUT";
+  if (!isTimeout || !outer?.inner) return false;
+  // What follows is for the outer call to decide.
+  call.policy = singleAttempt(call.policy);
+  if (!latest.settled && call.attempts > 0) {
+    endTime(latest, error);
+    // It had less time than its own policy gives it, so that it says nothing about the destination.
+    if (latest.overdue) handleResult(latest, { error }, timeoutOutcome(call.policy, 0));
+  }
+  return call.isOverdue;
 }
 
 /** Starts the next attempt, through the guards if the call has a destination. */
@@ -350,9 +390,11 @@ function handleValue<T>(attempt: Attempt<T>, value: T): void {
 
 function handleError<T>(attempt: Attempt<T>, error: unknown): void {
   if (isLate(attempt)) return;
-  const { call, controller } = attempt;
+  const { call, controller, settled } = attempt;
   const result = resultOfThrown(error, call);
-  const isAborted = Boolean(controller?.signal.aborted || call.options.signal?.aborted);
+  // The signal of an attempt that is waited for was aborted by its timeout.
+  const byAttempt = !settled && controller?.signal.aborted;
+  const isAborted = Boolean(byAttempt || call.options.signal?.aborted);
   handleResult(attempt, result, outcomeOfError(result.error, call.config.clock.now(), isAborted));
 }
 
@@ -430,7 +472,7 @@ function decideNext<T>(
   }
   // A listener may have aborted the call.
   if (call.over) return;
-  if (isStop) giveUp(call, step.reason, result);
+  if (isStop) giveUpWhenEnded(call, step.reason, result);
   else {
     recordRetry(call, step);
     wait(call, step.delayMs, () => startWhenEnded(call));
@@ -439,12 +481,21 @@ function decideNext<T>(
 
 /** Starts the next attempt. While an operation that cannot be stopped runs, the call waits for it. */
 function startWhenEnded<T>(call: Call<T>): void {
-  if (!call.latest.overdue && !call.race?.hasOverdue()) startNextAttempt(call);
-  else {
+  if (call.isOverdue) giveUpWhenEnded(call, "budget", retryStateOf(call).lastResult ?? NO_RESULT);
+  else startNextAttempt(call);
+}
+
+/**
+ * Gives up, but not before an operation that cannot be stopped has ended or the time of the call is over: a
+ * late success is the result. For a call of a single attempt, the timeout of that is the end, unless an outer
+ * call would then start another one.
+ */
+function giveUpWhenEnded<T>(call: Call<T>, reason: StopReason, result: AttemptResult<T>): void {
+  const isSingle = call.config.policy.maxAttempts === 1 && !call.outer?.inner;
+  if (call.isOverdue && !isSingle) {
     emitStillRunning(call.latest);
-    const { lastResult = NO_RESULT } = retryStateOf(call);
-    wait(call, Math.max(0, leftMs(call)), () => giveUp(call, "budget", lastResult));
-  }
+    wait(call, Math.max(0, leftMs(call)), () => giveUp(call, reason, result));
+  } else giveUp(call, reason, result);
 }
 
 /** Does nothing if the call is over: a listener may have aborted it. */
@@ -469,10 +520,18 @@ export function giveUp<T>(
   if (!isSettled) settleCall(call, result, error);
 }
 
+/** Ends the calls that have outlived an abort. */
+function endInner<T>(call: Call<T>, inner: Set<RetryLayer>): void {
+  call.inner = undefined;
+  for (const one of inner) one.endWithOuter?.();
+}
+
 /** Cancels the wait and the attempts that still run, and removes the abort listener. */
 function endCall<T>(call: Call<T>, reason?: unknown): void {
   call.over = true;
   call.cancelWait?.();
+  if (call.outer) call.outer.inner?.delete(call);
+  if (call.inner) endInner(call, call.inner);
   if (call.options.signal) ignoreAbort(call.options.signal, call);
   call.race?.end(reason);
 }

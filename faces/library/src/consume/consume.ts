@@ -151,7 +151,7 @@ export function consume<Body = unknown>(
     destination,
     clock: destination.clock,
     random,
-    duplicates: duplicatesOf(options, name, maxHoldMs + destination.policy.attemptTimeoutMs),
+    duplicates: duplicatesOf(options, name, destination, maxHoldMs),
     concurrency: options.concurrency ?? 10,
     minDelayMs: options.minDelayMs ?? 100,
     maxHoldMs,
@@ -169,10 +169,12 @@ export function consume<Body = unknown>(
 function duplicatesOf(
   { store, retentionMs = DAY_MS }: ConsumeOptions,
   scope: string,
-  handleMs: number,
+  { policy, clock }: Destination,
+  maxHoldMs: number,
 ): Duplicates | undefined {
   if (store === undefined) return undefined;
-  return new Duplicates({ store, scope, retentionMs, leaseMs: handleMs + LEASE_MARGIN_MS });
+  const leaseMs = maxHoldMs + policy.attemptTimeoutMs + LEASE_MARGIN_MS;
+  return new Duplicates({ store, clock, scope, retentionMs, leaseMs });
 }
 
 function destinationOf(options: ConsumeOptions, name: string, random: Random): Destination {

@@ -356,6 +356,141 @@ describe("a message with an id that was handled before", () => {
     expect(events[0]).toMatchObject({ type: "lost", lost: 3 });
   });
 
+  /** A store that fails or does not answer from the moment that the test says, and another process on it. */
+  function breakable(kind: "refused" | "silent") {
+    const { clock } = world();
+    const good = bound(memoryStore({ clock }));
+    const state = { isDown: false, released: 0 };
+    const whenUp =
+      <Values extends unknown[], T>(fn: (...values: Values) => Promise<T>) =>
+      async (...values: Values) => {
+        if (!state.isDown) return await fn(...values);
+        return await (kind === "refused"
+          ? Promise.reject(new Error("down"))
+          : new Promise<T>(() => undefined));
+      };
+    const store = {
+      claim: whenUp(good.claim),
+      renew: whenUp(good.renew),
+      settle: whenUp(good.settle),
+      release: whenUp(good.release),
+      sweep: good.sweep,
+    };
+    let calls = 0;
+    const policy = { attemptTimeoutMs: 1000 };
+    const here = setup(() => void calls++, { clock, store, policy });
+    const elsewhere = setup(() => void calls++, { clock, store: good, policy });
+    return { clock, state, store, here, elsewhere, calls: () => calls };
+  }
+
+  test.each(["refused", "silent"] as const)(
+    "is not handled again if the store is %s between its handler and its record, for ten leases",
+    async (kind) => {
+      const { clock, state, here, elsewhere, calls, store } = breakable(kind);
+      const { claim } = store;
+      store.claim = async (...values) => {
+        const claimed = await claim(...values);
+        state.isDown = true;
+        return claimed;
+      };
+      const first = here.consumer.handle(message("m1"));
+      // The broker has the answer soon, whatever the store does.
+      await clock.advance(6000);
+      expect(await first).toEqual({ kind: "ack", isDuplicate: false });
+      store.claim = claim;
+      // Its lease is 21 s, and nobody can renew it.
+      await clock.advance(210_000);
+      expect(await here.consumer.handle(message("m1"))).toEqual({ kind: "ack", isDuplicate: true });
+      state.isDown = false;
+      await clock.advance(10_000);
+      const again = await elsewhere.consumer.handle(message("m1"));
+      expect(again).toEqual({ kind: "ack", isDuplicate: true });
+      expect(calls()).toBe(1);
+      const failures = here.events.filter(({ type }) => type === "store-failed");
+      expect(failures.length).toBeLessThan(20);
+    },
+  );
+
+  test("whose record only is refused keeps its claim, so that no other process handles it", async () => {
+    const { clock, state, here, elsewhere, calls, store } = breakable("refused");
+    const { settle } = store;
+    store.settle = () => Promise.reject(new Error("disk full"));
+    await here.consumer.handle(message("m1"));
+    for (let minute = 0; minute < 5; minute++) {
+      await clock.advance(60_000);
+      const other = await elsewhere.consumer.handle(message("m1"));
+      expect(other).toMatchObject({ kind: "defer", by: "in-progress" });
+    }
+    store.settle = settle;
+    await clock.advance(10_000);
+    expect(await elsewhere.consumer.handle(message("m1"))).toMatchObject({ isDuplicate: true });
+    expect([calls(), state.isDown]).toEqual([1, false]);
+  });
+
+  test("waits no longer than 5 s for a store that does not answer, and gives a late claim back", async () => {
+    const { clock, here, elsewhere, calls, store } = breakable("silent");
+    const { claim } = store;
+    const late = deferred();
+    store.claim = async (...values) => {
+      await late.promise;
+      return await claim(...values);
+    };
+    const first = here.consumer.handle(message("m1"));
+    await clock.advance(6000);
+    expect(await first).toMatchObject({ kind: "defer", by: "store" });
+    late.resolve();
+    await clock.advance(0);
+    expect(await elsewhere.consumer.handle(message("m1"))).toMatchObject({ kind: "ack" });
+    expect(calls()).toBe(1);
+  });
+
+  test("keeps its claim although some renewals are not answered", async () => {
+    const { clock, store, elsewhere } = breakable("silent");
+    const { renew } = store;
+    let renewals = 0;
+    store.renew = async (...values) =>
+      ++renewals % 2 === 0 ? await renew(...values) : await new Promise<never>(() => undefined);
+    const policy = { attemptTimeoutMs: 1000, totalBudgetMs: 3_600_000 };
+    const slow = setup(() => clock.sleep(300_000), { clock, store, policy });
+    const first = slow.consumer.handle(message("m1"));
+    for (let second = 0; second < 290; second += 10) {
+      await clock.advance(10_000);
+      const other = await elsewhere.consumer.handle(message("m1"));
+      expect(other).toMatchObject({ kind: "defer", by: "in-progress" });
+    }
+    await clock.advance(20_000);
+    expect(await first).toEqual({ kind: "ack", isDuplicate: false });
+  });
+
+  test("is recorded before the consumer has stopped", async () => {
+    const { clock, here, elsewhere, store } = breakable("refused");
+    const { settle } = store;
+    store.settle = () => Promise.reject(new Error("down"));
+    await here.consumer.handle(message("m1"));
+    let isStopped = false;
+    const stopped = here.consumer.stop().then(() => {
+      isStopped = true;
+    });
+    await clock.advance(10_000);
+    expect(isStopped).toBe(false);
+    store.settle = settle;
+    await clock.advance(10_000);
+    expect(isStopped).toBe(true);
+    await stopped;
+    expect(await elsewhere.consumer.handle(message("m1"))).toMatchObject({ isDuplicate: true });
+  });
+
+  test("does not keep a consumer from stopping for longer than it may drain", async () => {
+    const { clock, here, store } = breakable("refused");
+    store.settle = () => Promise.reject(new Error("down"));
+    await here.consumer.handle(message("m1"));
+    const stopped = here.consumer.stop(20_000);
+    await clock.advance(20_000);
+    await stopped;
+    await clock.advance(0);
+    expect(clock.pending()).toBe(0);
+  });
+
   test("was handled even if the store could not record it", async () => {
     const { store: good } = stored(() => "done");
     const settle = () => Promise.reject(new Error("down"));

@@ -11,8 +11,10 @@ import {
   RedriveError,
   systemId,
 } from "@redrive/core";
+import type { CallEvent } from "../call/call-event.ts";
 import { notify } from "../call/call-event.ts";
-import type { Classify } from "../call/options.ts";
+import type { AttemptContext, Classify, RetryOptions } from "../call/options.ts";
+import { retry } from "../call/retry.ts";
 import type { Destination } from "../destination/destination.ts";
 import type { IdempotencyStore } from "../idempotency/idempotency-store.ts";
 import { sha256 } from "../idempotency/sha256.ts";
@@ -232,14 +234,21 @@ export class Consumer<Body = unknown> {
   }
 
   /**
-   * Starts no more handlers, and resolves when every message has its disposition. Attempts that still
-   * run after `drainMs` are aborted, and their messages are deferred. Safe to call twice.
+   * Starts no more handlers, and resolves when every message has its disposition, and the store has the ids
+   * of those that were handled. Attempts that still run after `drainMs` are aborted, and their messages are
+   * deferred. Safe to call twice.
    */
   async stop(drainMs = 30_000): Promise<void> {
+    const { clock, duplicates } = this.#parts;
+    const untilMs = clock.monotonicMs() + drainMs;
     this.#isStopping = true;
     // Messages in line get their disposition now.
     this.#intake.open();
-    if (this.active === 0) return;
+    if (this.active > 0) await this.#drain(drainMs);
+    await duplicates?.drain(Math.max(0, untilMs - clock.monotonicMs()));
+  }
+
+  async #drain(drainMs: number): Promise<void> {
     const idle = new Promise<void>((resolve) => this.#onIdle.push(resolve));
     const cancel = this.#parts.clock.alarm(drainMs, () => this.#abortAll());
     await idle;
@@ -318,29 +327,16 @@ export class Consumer<Body = unknown> {
       this.emit({ type: "duplicate", id });
       return { kind: "ack", isDuplicate: true };
     }
-    const stopRenewing = this.#renewClaim(duplicates, id, claim);
+    const onFailed = (error: unknown) => this.emit({ type: "store-failed", id, error });
+    const stopRenewing = duplicates.keepClaim(claim, onFailed);
     const disposition = await this.#runClaimed(message, state, claim.takeovers);
-    stopRenewing();
-    await this.#endClaim(id, claim, disposition);
+    // The handler has run, so the disposition stands even if the store fails now.
+    if (disposition.kind === "ack") await duplicates.record(claim, stopRenewing, onFailed);
+    else {
+      stopRenewing();
+      await claim.release().catch(onFailed);
+    }
     return disposition;
-  }
-
-  /** A handler that nothing could stop may run for longer than its claim lasts. */
-  #renewClaim(duplicates: Duplicates, id: string, claim: Claimed): Cancel {
-    const { clock } = this.#parts;
-    let isOver = false;
-    const renew = async () => {
-      const isOwn = await claim.renew().catch((error: unknown) => {
-        this.emit({ type: "store-failed", id, error });
-        return true;
-      });
-      if (isOwn && !isOver) cancel = clock.alarm(duplicates.leaseMs / 2, renew, true);
-    };
-    let cancel = clock.alarm(duplicates.leaseMs / 2, renew, true);
-    return () => {
-      isOver = true;
-      cancel();
-    };
   }
 
   /**
@@ -363,13 +359,6 @@ export class Consumer<Body = unknown> {
     if (!isLost) return await this.#run(message, known);
     const state = adoptLost(known, takeovers - known.lost, this.#parts.clock.now());
     return this.#dispositions.afterLoss(message, state) ?? (await this.#run(message, state));
-  }
-
-  /** The handler has run, so the disposition stands even if the store fails now. */
-  async #endClaim(id: string, claim: Claimed, { kind }: Disposition): Promise<void> {
-    await (kind === "ack" ? claim.complete() : claim.release()).catch((error: unknown) => {
-      this.emit({ type: "store-failed", id, error });
-    });
   }
 }
 
@@ -405,9 +394,10 @@ type IdClaim =
   | { readonly kind: "done" }
   /** Another delivery of it is being handled. */
   | { readonly kind: "running" }
-  /** It may be handled now. The caller must call one of the functions. */
+  /** It may be handled now. The caller must record or release it. */
   | {
       readonly kind: "claimed";
+      readonly key: string;
       /** How many claims in a row ended with their lease: their process died, or stood still. */
       readonly takeovers: number;
       /** Starts the lease anew. False: another process has taken the claim over. */
@@ -420,6 +410,7 @@ type IdClaim =
 
 interface DuplicatesParts {
   readonly store: IdempotencyStore;
+  readonly clock: Clock;
   /** Separates the ids of consumers that share a store. */
   readonly scope: string;
   /** Longer than an attempt may take. It is renewed while a handler runs on. */
@@ -436,36 +427,136 @@ const NO_RESULT = new Uint8Array(0);
 /** Keys that every store can keep. */
 const STORABLE = /^[\x20-\x7e]{1,256}$/;
 
+/** How long a message waits for the store. The store may never answer. */
+const STORE_TIMEOUT_MS = 5000;
+
+const ONCE = {
+  maxAttempts: 1,
+  attemptTimeoutMs: STORE_TIMEOUT_MS,
+  totalBudgetMs: STORE_TIMEOUT_MS,
+  nested: "retry",
+} as const;
+
+/** For a record that the store does not take. As long as a request with a key waits by default. */
+const RECORD_POLICY: RetryOptions<unknown> = {
+  maxAttempts: 1000,
+  initialDelayMs: 200,
+  maxDelayMs: 2000,
+  attemptTimeoutMs: STORE_TIMEOUT_MS,
+  totalBudgetMs: 900_000,
+  nested: "retry",
+  rejectWith: "last-error",
+  // What looks like a mistake, such as a table that is missing, may be corrected meanwhile.
+  classify: (result) => ("error" in result ? "transient" : undefined),
+};
+
 /**
  * Recognizes messages whose id was handled before. The id is claimed before the handler runs and settled after
  * it, so that a crash in between neither loses the message nor blocks its id for longer than the lease.
  */
 export class Duplicates {
   readonly #parts: DuplicatesParts;
+  /** Handled ids that the store does not have yet, and their claims. */
+  readonly #unrecorded = new Map<string, Promise<void>>();
+  readonly #end = new AbortController();
 
   constructor(parts: DuplicatesParts) {
     this.#parts = parts;
   }
 
-  get leaseMs(): number {
-    return this.#parts.leaseMs;
-  }
-
   async begin(id: string): Promise<IdClaim> {
-    const { store, scope, leaseMs, retentionMs, newOwner = systemId } = this.#parts;
+    const { store, scope, leaseMs, retentionMs, clock, newOwner = systemId } = this.#parts;
     const plain = `${scope}/${id}`;
     const key = STORABLE.test(plain) ? plain : `${scope}/sha256/${await sha256([id])}`;
+    if (this.#unrecorded.has(key)) return { kind: "done" };
     const owner = newOwner();
-    const claim = { fingerprint: FINGERPRINT, owner, leaseMs, retentionMs };
-    const found = await store.claim(key, claim);
+    const claiming = store.claim(key, { fingerprint: FINGERPRINT, owner, leaseMs, retentionMs });
+    const found = await retry(() => claiming, { ...ONCE, clock }).catch((error: unknown) => {
+      // A claim that succeeds too late would keep the message away until its lease ends.
+      claiming.then(() => store.release(key, owner)).catch(() => undefined);
+      throw error;
+    });
     if (found.kind === "settled") return { kind: "done" };
     if (found.kind === "running") return { kind: "running" };
     return {
       kind: "claimed",
+      key,
       takeovers: found.takeovers,
       renew: () => store.renew(key, owner, leaseMs),
       complete: () => store.settle(key, owner, { result: NO_RESULT, retentionMs }),
       release: () => store.release(key, owner),
     };
+  }
+
+  /**
+   * Renews the claim until the returned function is called: a handler that nothing could stop may run for
+   * longer than its claim lasts. After a renewal that failed, the next one comes soon.
+   */
+  keepClaim(claim: Claimed, onFailed: (error: unknown) => void): Cancel {
+    const { clock, leaseMs } = this.#parts;
+    let isOver = false;
+    let hasFailed = false;
+    const renew = async () => {
+      const failed = (error: unknown) => {
+        // Once in a row.
+        if (!hasFailed) onFailed(error);
+        hasFailed = true;
+        return undefined;
+      };
+      const isOwn = await retry(claim.renew, { ...ONCE, clock }).catch(failed);
+      if (isOwn === false || isOver) return;
+      hasFailed &&= isOwn === undefined;
+      cancel = clock.alarm(leaseMs / (hasFailed ? 30 : 3), renew, true);
+    };
+    let cancel = clock.alarm(leaseMs / 3, renew, true);
+    return () => {
+      isOver = true;
+      cancel();
+    };
+  }
+
+  /**
+   * Records that a message was handled. Resolves when the store has the record, or has failed once: then the
+   * id is kept in memory, and its claim by `keepClaim`, until the store takes it.
+   */
+  async record(
+    claim: Claimed,
+    stopRenewing: Cancel,
+    onFailed: (error: unknown) => void,
+  ): Promise<void> {
+    await new Promise<void>((resolve) => {
+      let hasFailed = false;
+      const onEvent = (event: CallEvent) => {
+        if (event.type !== "attempt-failed" || hasFailed) return;
+        hasFailed = true;
+        onFailed(event.error);
+        resolve();
+      };
+      // It reads the signal: a write may never be answered, and the next one may run beside it.
+      const write = ({ signal }: AttemptContext) => {
+        signal.throwIfAborted();
+        return claim.complete();
+      };
+      const { clock } = this.#parts;
+      const { signal } = this.#end;
+      const recorded = retry(write, { ...RECORD_POLICY, clock, signal, onEvent })
+        .then(() => undefined, onFailed)
+        .finally(() => {
+          stopRenewing();
+          this.#unrecorded.delete(claim.key);
+          resolve();
+        });
+      this.#unrecorded.set(claim.key, recorded);
+    });
+  }
+
+  /** Waits until the store has every record. After `timeoutMs` it gives up. */
+  async drain(timeoutMs: number): Promise<void> {
+    if (this.#unrecorded.size === 0) return;
+    const text = "the consumer has stopped before the store had recorded what it has handled";
+    const reason = new RedriveError("CONSUMER_STOPPED", text);
+    const cancel = this.#parts.clock.alarm(timeoutMs, () => this.#end.abort(reason));
+    await Promise.all(this.#unrecorded.values());
+    cancel();
   }
 }

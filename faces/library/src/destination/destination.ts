@@ -14,6 +14,7 @@ import {
   invalidArgument,
   isObject,
   type Policy,
+  type PolicyDocument,
   policyDocumentOf,
   type Random,
   type RetryBudget,
@@ -175,8 +176,9 @@ class GuardedDestination implements Destination {
       };
       for (const [key, breaker] of guards.breakers) this.#runtimeOf(key, clock.now(), breaker);
     }
-    // The document as written, so that overrides get the right defaults.
-    const base = policyDocumentOf(document.policy ?? {});
+    // The document as written, so that overrides get the right defaults, and as it was then.
+    const written = JSON.stringify(policyDocumentOf(document.policy ?? {}));
+    const base: PolicyDocument = JSON.parse(written);
     this.#configOf = createConfigCache(RUN_FIELDS, {}, (overrides) =>
       createCallConfig(resolvePolicy({ ...base, ...overrides }), clock, random, name),
     );

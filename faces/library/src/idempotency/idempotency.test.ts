@@ -523,6 +523,22 @@ describe("a store that fails", () => {
     expect(clock.pending()).toBe(0);
   });
 
+  test("by never answering a write that it got while it was away: the write is sent again", async () => {
+    let isAway = true;
+    const { clock, post, started, runs, types } = setUp({}, (memory) => ({
+      settle: async (...values) =>
+        isAway ? await new Promise<never>(() => undefined) : await memory.settle(...values),
+    }));
+    const first = post();
+    (await started(1)).respond(new Response("charged", { status: 201 }));
+    expect((await clock.run(first)).status).toBe(201);
+    isAway = false;
+    await clock.advance(120_000);
+    expect(types()).toEqual(["claimed", "store-failed", "stored"]);
+    expect(await (await post()).text()).toBe("charged");
+    expect(runs).toHaveLength(1);
+  });
+
   test("with an error that looks like a mistake: the outcome is stored once it is corrected, and the error is reported once", async () => {
     let isMissing = true;
     const { clock, post, started, elsewhere, events } = setUp({}, (memory) => ({

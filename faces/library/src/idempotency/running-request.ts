@@ -289,18 +289,19 @@ export class RunningRequest implements HandlerRun {
 
   /**
    * False if another request holds the key. The deadline of the caller ends the calls of the handler, and
-   * not this one.
+   * not this one. It reads the signal: a write may never be answered, and the next one may run beside it.
    */
   async #settle(policy: RetryOptions<boolean>): Promise<boolean> {
-    return await outside(() => retry(() => this.#settleOnce(), policy));
+    return await outside(() => retry(({ signal }) => this.#settleOnce(signal), policy));
   }
 
-  async #settleOnce(): Promise<boolean> {
+  async #settleOnce(signal: AbortSignal): Promise<boolean> {
     const { store, leaseMs, retentionMs } = this.#config;
     const { storeKey, owner } = this.held;
     const result = this.#outcome;
     // What the handler's own transaction has stored is the outcome, whatever came after its commit.
     const isOpen = this.#written === undefined || (await store.renew(storeKey, owner, leaseMs));
+    signal.throwIfAborted();
     const isSettled = !isOpen || (await store.settle(storeKey, owner, { result, retentionMs }));
     if (isSettled) this.#stored = result;
     return isSettled;
