@@ -92,10 +92,14 @@ export class CommitLoop {
     this.#alarm = new CommitAlarm(parts.clock, parts.time, () => this.#request());
     this.#pause = new CommitPause(parts.clock);
     this.#overlap = new CommitOverlap(parts, this.#running);
+    const { clock, store, queue, health } = parts;
     this.#refusals = new RefusedItems({
+      clock,
+      store,
+      queue,
+      health,
       context: () => this.#context(),
       isClosed: () => this.#isClosed,
-      ...parts,
     });
     parts.queue.onRequest(() => this.#request());
   }

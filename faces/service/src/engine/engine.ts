@@ -115,7 +115,12 @@ export class Engine {
   /** The retry budget of the whole service; undefined: off. */
   readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
-  readonly #parts: EngineParts;
+  readonly #node: NodeParts;
+  readonly #path: TaskPath;
+  readonly #duties: Duties;
+  readonly #guardSaver: GuardSaver;
+  readonly #tasks: TaskOperations;
+  readonly #changes: DestinationChanges;
   #whenDrained: (() => void) | undefined;
 
   /**
@@ -136,64 +141,93 @@ export class Engine {
 
   private constructor(options: EngineOptions, saved: SavedState) {
     this.#options = options;
-    const parts = connectParts(options, saved, {
-      fail: (error) => this.#fail(error),
-      disableTarget: (destination, targetUrl) => this.#disableTarget(destination, targetUrl),
+    const { store } = options;
+    const fail = (error: unknown) => this.#fail(error);
+    const nodeParts = createNodeParts(options, saved, fail);
+    const { time, events, reports, health, node } = nodeParts;
+    const known = createKnowledge(options, nodeParts);
+    const { destinations, policies, guardSaver } = known;
+    const path = createTaskPath(options, nodeParts, known, (destination, targetUrl) =>
+      this.#disableTarget(destination, targetUrl),
+    );
+    const { queue, scheduler, runner } = path;
+    const coded = guardedStore(store, { failed: (error) => health.recordFailure(error) });
+    this.#node = nodeParts;
+    this.#path = path;
+    this.#duties = createDuties(options, nodeParts, known, path, saved.storeClock);
+    this.#guardSaver = guardSaver;
+    this.#tasks = new TaskOperations({
+      time,
+      node,
+      destinations,
+      scheduler,
+      queue,
+      runner,
+      events,
     });
-    this.#parts = parts;
-    this.events = parts.events;
-    this.policies = parts.policies;
-    this.reports = parts.reports;
-    this.destinations = parts.destinations;
-    this.attemptSlots = parts.scheduler.slots;
-    this.serviceBudget = parts.serviceBudget;
+    this.#changes = new DestinationChanges({
+      store: coded,
+      time,
+      node,
+      scheduler,
+      queue,
+      events,
+      reports,
+      destinations,
+    });
+    this.events = events;
+    this.policies = policies;
+    this.reports = reports;
+    this.destinations = destinations;
+    this.attemptSlots = scheduler.slots;
+    this.serviceBudget = nodeParts.serviceBudget;
   }
 
   /** Loads the state of the store, and starts. */
   async start(): Promise<void> {
-    if (this.#parts.node.phase !== "new")
+    if (this.#node.node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     try {
-      await this.#parts.exchange.runOnce();
-      await this.#parts.dueScan.start();
-      this.#parts.node.phase = "running";
-      await this.#parts.rescuer.runOnce();
+      await this.#duties.exchange.runOnce();
+      await this.#path.dueScan.start();
+      this.#node.node.phase = "running";
+      await this.#duties.rescuer.runOnce();
     } catch (error) {
       this.#end(error);
       throw error;
     }
-    this.#parts.exchange.start();
-    this.#parts.maintenance.start();
-    this.#parts.queue.request();
+    this.#duties.exchange.start();
+    this.#duties.maintenance.start();
+    this.#path.queue.request();
   }
 
   get nodeId(): string {
-    return this.#parts.node.nodeId;
+    return this.#node.node.nodeId;
   }
 
   /** False before the start, and once the engine stops or has failed. */
   isRunning(): boolean {
-    return this.#parts.node.isRunning();
+    return this.#node.node.isRunning();
   }
 
   /** False: its last commits have failed for some seconds. */
   canCommit(): boolean {
-    return this.#parts.health.canCommit();
+    return this.#node.health.canCommit();
   }
 
   /** The byte for the partition in the id of a new task; undefined: any (see `partition.ts`). */
   partitionByte(tenantId: string, idempotencyKey: string | null): number | undefined {
-    return this.#parts.partitions.byteFor(tenantId, idempotencyKey, this.#parts.time.now());
+    return this.#node.partitions.byteFor(tenantId, idempotencyKey, this.#node.time.now());
   }
 
   /** Engine time. */
   now(): number {
-    return this.#parts.time.now();
+    return this.#node.time.now();
   }
 
   /** Adds work of other parts that is done in slices, every few seconds while the engine runs. */
   addMaintenance(slice: Slice): void {
-    this.#parts.maintenance.add(slice);
+    this.#duties.maintenance.add(slice);
   }
 
   /** Resolves at the end of this turn of the event loop, for work that is done in slices. */
@@ -203,17 +237,17 @@ export class Engine {
 
   /** The live nodes of the fleet, this one included. */
   nodes(): readonly string[] {
-    return this.#parts.fleet.nodes;
+    return this.#node.fleet.nodes;
   }
 
   /** How engine time relates to the wall clock. */
   clock(): ClockStatus {
-    return this.#parts.time.status();
+    return this.#node.time.status();
   }
 
   /** The number of claims whose attempt runs or starts soon. */
   underWay(): number {
-    return this.#parts.runner.underWay();
+    return this.#path.runner.underWay();
   }
 
   destination(tenantId: string, name: string): DestinationRuntime {
@@ -234,16 +268,16 @@ export class Engine {
     done: (result: CreateResult) => void,
     failed: (error: unknown) => void,
   ): void {
-    this.#parts.tasks.create(task, fingerprint, done, failed);
+    this.#tasks.create(task, fingerprint, done, failed);
   }
 
   cancel(request: CancelRequest, task?: CancelledTask): Promise<CancelResult> {
-    return this.#parts.tasks.cancel(request, task);
+    return this.#tasks.cancel(request, task);
   }
 
   /** Makes a waiting task due now. Guards still apply. */
   retryNow(request: TaskRef): Promise<RetryNowResult> {
-    return this.#parts.tasks.retryNow(request);
+    return this.#tasks.retryNow(request);
   }
 
   /** Changes the pause or the document of a destination. */
@@ -253,41 +287,41 @@ export class Engine {
     change: DestinationChange,
     reason = "it was changed",
   ): Promise<DestinationRow> {
-    return this.#parts.changes.make(tenantId, name, change, reason);
+    return this.#changes.make(tenantId, name, change, reason);
   }
 
   #disableTarget({ tenantId, name, delivery }: DestinationRuntime, targetUrl: string): void {
     if (isDisabled(delivery, targetUrl)) return;
-    const now = this.#parts.time.now();
+    const now = this.#node.time.now();
     const change = ({ document }: DestinationRow) => ({
       document: disableIn(document, targetUrl, now),
     });
     // The store has reported its failure. The next 410 of the target disables it.
     const reason = "a target responded 410 Gone and is disabled";
-    this.#parts.changes.make(tenantId, name, change, reason).catch(() => {});
+    this.#changes.make(tenantId, name, change, reason).catch(() => {});
   }
 
   /** Reports a failure of the store that a caller outside the engine has seen. */
   recordStoreFailure(error: unknown): void {
-    this.#parts.health.recordFailure(error);
+    this.#node.health.recordFailure(error);
   }
 
   /** Ends the engine at once. No result may be confirmed any more. */
   #fail(error: unknown): void {
-    if (this.#parts.node.isStopped()) return;
+    if (this.#node.node.isStopped()) return;
     this.#end(error);
     this.#whenDrained?.();
-    this.events.emit(this.#parts.time.now(), { type: "node.failed", reason: messageOf(error) });
+    this.events.emit(this.#node.time.now(), { type: "node.failed", reason: messageOf(error) });
     this.#options.onFatal?.(error);
   }
 
   #end(error: unknown): void {
-    this.#parts.node.phase = "stopped";
-    this.#parts.maintenance.stop();
-    this.#parts.dueScan.stop();
-    this.#parts.exchange.stop();
-    this.#parts.commitLoop.close(storeFailure(error));
-    this.#parts.runner.abort(error);
+    this.#node.node.phase = "stopped";
+    this.#duties.maintenance.stop();
+    this.#path.dueScan.stop();
+    this.#duties.exchange.stop();
+    this.#path.commitLoop.close(storeFailure(error));
+    this.#path.runner.abort(error);
   }
 
   /**
@@ -296,38 +330,38 @@ export class Engine {
    * are not settled by then count as abandoned. Safe to call twice.
    */
   async stop(graceMs = STOP_GRACE_MS): Promise<void> {
-    if (!this.#parts.node.isRunning()) return;
-    this.#parts.node.phase = "stopping";
-    this.#parts.exchange.request();
+    if (!this.#node.node.isRunning()) return;
+    this.#node.node.phase = "stopping";
+    this.#duties.exchange.request();
     const { clock } = this.#options;
     const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
-    const abort = () => this.#parts.runner.abort(new Error("the service is stopping"));
+    const abort = () => this.#path.runner.abort(new Error("the service is stopping"));
     const cancelGrace = clock.alarm(graceMs, abort);
     const cancelLast = clock.alarm(graceMs + LAST_COMMITS_MS, () => this.#whenDrained?.());
     await this.#drained();
     cancelGrace();
     cancelLast();
-    this.#parts.maintenance.stop();
-    this.#parts.dueScan.stop();
-    this.#parts.exchange.stop();
-    if (this.#parts.node.isStopped()) return;
+    this.#duties.maintenance.stop();
+    this.#path.dueScan.stop();
+    this.#duties.exchange.stop();
+    if (this.#node.node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
     if (!(await settlesWithin(clock, leftMs, this.#leave()))) {
-      this.#parts.health.recordFailure(stopTimedOut());
+      this.#node.health.recordFailure(stopTimedOut());
     }
-    if (this.#parts.node.isStopped()) return;
-    this.#parts.node.phase = "stopped";
-    this.#parts.commitLoop.close(stopped());
+    if (this.#node.node.isStopped()) return;
+    this.#node.node.phase = "stopped";
+    this.#path.commitLoop.close(stopped());
   }
 
   /** Saves the guard state and removes the lease. A lease that is not removed lapses. */
   async #leave(): Promise<void> {
     const { store, nodeId } = this.#options;
-    const author = { now: this.#parts.time.now(), nodeId };
-    await this.#parts.guardSaver
+    const author = { now: this.#node.time.now(), nodeId };
+    await this.#guardSaver
       .saveAll(store, author)
-      .catch((error: unknown) => this.#parts.health.recordFailure(error));
-    await this.#parts.exchange.settled();
+      .catch((error: unknown) => this.#node.health.recordFailure(error));
+    await this.#duties.exchange.settled();
     await store.retire(nodeId).catch(() => {});
   }
 
@@ -335,57 +369,36 @@ export class Engine {
   #drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#whenDrained = resolve;
-      this.#parts.commitLoop.onIdle = () => this.#checkDrained();
+      this.#path.commitLoop.onIdle = () => this.#checkDrained();
       this.#checkDrained();
     });
   }
 
   #checkDrained(): void {
-    if (this.#parts.runner.isDone() && this.#parts.commitLoop.isIdle()) this.#whenDrained?.();
+    if (this.#path.runner.isDone() && this.#path.commitLoop.isIdle()) this.#whenDrained?.();
   }
 }
 
-/** What the parts of an engine call back. */
-interface EngineCallbacks {
-  readonly fail: (error: unknown) => void;
-  readonly disableTarget: RunnerParts["disableTarget"];
-}
-
-type EngineParts = ReturnType<typeof connectParts>;
-
-/** Creates the parts in the order in which a task passes them. */
-function connectParts(options: EngineOptions, saved: SavedState, callbacks: EngineCallbacks) {
-  const { store, retentionMs, deadLetterRetentionMs, overlapItems, claimAheadMs } = options;
-  const base = createNodeParts(options, saved, callbacks);
-  const known = { ...base, ...createKnowledge(base, options) };
-  const { time, events, health, partitions } = base;
-  const queue = new CommitQueue();
-  const scheduler = new Scheduler(attemptLimits(options), partitions, claimAheadMs);
-  const { deliver, startTrace, followUp = () => undefined } = options;
-  const { disableTarget } = callbacks;
-  const path = { ...known, queue, scheduler, followUp };
-  const runner = new Runner({ ...path, deliver, startTrace, disableTarget });
-  const commitLoop = new CommitLoop({ ...path, runner, overlapItems });
-  const coded = guardedStore(store, { failed: (error) => health.recordFailure(error) });
-  const tasks = new TaskOperations({ ...path, runner });
-  const changes = new DestinationChanges({ ...path, store: coded });
-
-  const rescuer = new Rescuer({ ...path, runner, commitLoop });
-  const dueScan = new DueScan(path);
-  const exchange = new Exchange({ ...path, storeClock: saved.storeClock, dueScan });
-  const clockWatch = new ClockWatch(time, events);
-  const duties = { exchange, rescuer, dueScan, clockWatch, retentionMs, deadLetterRetentionMs };
-  const maintenance = new Maintenance({ ...path, runner, ...duties });
-  return { ...path, runner, commitLoop, tasks, changes, ...duties, maintenance };
-}
-
 /** The node, and its place among the other nodes of the store. */
+interface NodeParts {
+  readonly time: EngineTime;
+  readonly events: EngineEvents;
+  readonly reports: DocumentReports;
+  readonly health: StoreHealth;
+  readonly lease: NodeLease;
+  readonly node: NodeState;
+  readonly partitions: OwnPartitions;
+  /** The retry budget of the whole service; undefined: off. */
+  readonly serviceBudget: SharedBudget | undefined;
+  readonly fleet: Fleet;
+}
+
 function createNodeParts(
-  { clock, random, store, nodeId, ...options }: EngineOptions,
+  options: EngineOptions,
   { latestAt, storeClock, budgetText }: SavedState,
-  { fail }: EngineCallbacks,
-) {
-  const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
+  fail: (error: unknown) => void,
+): NodeParts {
+  const { clock, store, nodeId, leaseMs, maxClockStepMs, maxClockAheadMs } = options;
   const clockLimits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
   const time = new EngineTime(clock, latestAt, { ...clockLimits, reference: storeClock });
   const events = new EngineEvents(nodeId);
@@ -398,16 +411,20 @@ function createNodeParts(
   const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
   const place = { nodeId, partitions, leaseMs: lease.leaseMs, serviceBudget, budgetOptions };
   const fleet = new Fleet(place, store.exclusive);
-  const ofNode = { clock, time, random, store, events, reports };
-  return { ...ofNode, health, lease, node, partitions, serviceBudget, fleet };
+  return { time, events, reports, health, lease, node, partitions, serviceBudget, fleet };
 }
 
-/** What the node knows of destinations and policies. */
+/** What the node knows of destinations and policies, and what it saves of their guards. */
+interface Knowledge {
+  readonly destinations: Destinations;
+  readonly policies: PolicyCache;
+  readonly guardSaver: GuardSaver;
+}
+
 function createKnowledge(
-  base: ReturnType<typeof createNodeParts>,
   { store, random }: EngineOptions,
-) {
-  const { time, serviceBudget, fleet, reports } = base;
+  { time, reports, serviceBudget, fleet }: NodeParts,
+): Knowledge {
   const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
   const destinations = new Destinations(time, random, { serviceBudget, readGuards, fleet });
   const isKnown = (tenantId: string, name: string) =>
@@ -416,7 +433,141 @@ function createKnowledge(
   const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
     reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
   );
-  return { destinations, guardSaver, policies };
+  return { destinations, policies, guardSaver };
+}
+
+/** What a task passes: it is found when it is due, claimed, attempted and settled. */
+interface TaskPath {
+  readonly dueScan: DueScan;
+  readonly queue: CommitQueue;
+  readonly scheduler: Scheduler;
+  readonly runner: Runner;
+  readonly commitLoop: CommitLoop;
+}
+
+function createTaskPath(
+  options: EngineOptions,
+  { time, events, reports, health, node, partitions }: NodeParts,
+  { destinations, policies, guardSaver }: Knowledge,
+  disableTarget: RunnerParts["disableTarget"],
+): TaskPath {
+  const { clock, random, store, deliver, startTrace, claimAheadMs, overlapItems } = options;
+  const queue = new CommitQueue();
+  const scheduler = new Scheduler(attemptLimits(options), partitions, claimAheadMs);
+  const runner = new Runner({
+    clock,
+    time,
+    random,
+    node,
+    queue,
+    scheduler,
+    events,
+    destinations,
+    policies,
+    deliver,
+    followUp: options.followUp ?? NO_FOLLOW_UP,
+    startTrace,
+    disableTarget,
+  });
+  const commitLoop = new CommitLoop({
+    clock,
+    time,
+    store,
+    node,
+    health,
+    queue,
+    scheduler,
+    partitions,
+    guardSaver,
+    reports,
+    events,
+    runner,
+    overlapItems,
+  });
+  const dueScan = new DueScan({
+    clock,
+    store,
+    time,
+    node,
+    health,
+    partitions,
+    destinations,
+    scheduler,
+    queue,
+  });
+  return { dueScan, queue, scheduler, runner, commitLoop };
+}
+
+const NO_FOLLOW_UP: FollowUp = () => undefined;
+
+/** What runs beside the tasks: the exchange with the store, and work every few seconds. */
+interface Duties {
+  readonly exchange: Exchange;
+  readonly rescuer: Rescuer;
+  readonly maintenance: Maintenance;
+}
+
+function createDuties(
+  { clock, random, store, followUp = NO_FOLLOW_UP, ...retention }: EngineOptions,
+  { time, events, reports, health, lease, node, partitions, fleet }: NodeParts,
+  { destinations, policies, guardSaver }: Knowledge,
+  { dueScan, queue, scheduler, runner, commitLoop }: TaskPath,
+  storeClock: StoreClock | undefined,
+): Duties {
+  const exchange = new Exchange({
+    clock,
+    time,
+    store,
+    storeClock,
+    node,
+    lease,
+    fleet,
+    partitions,
+    destinations,
+    scheduler,
+    queue,
+    dueScan,
+    reports,
+    health,
+  });
+  const rescuer = new Rescuer({
+    clock,
+    time,
+    store,
+    random,
+    node,
+    partitions,
+    health,
+    queue,
+    commitLoop,
+    scheduler,
+    events,
+    destinations,
+    policies,
+    runner,
+    followUp,
+  });
+  const maintenance = new Maintenance({
+    clock,
+    time,
+    store,
+    lease,
+    exchange,
+    fleet,
+    partitions,
+    clockWatch: new ClockWatch(time, events),
+    health,
+    events,
+    destinations,
+    guardSaver,
+    queue,
+    runner,
+    rescuer,
+    dueScan,
+    retentionMs: retention.retentionMs,
+    deadLetterRetentionMs: retention.deadLetterRetentionMs,
+  });
+  return { exchange, rescuer, maintenance };
 }
 
 function savedGuardsOf({ documents }: Store): ReadGuards {
